@@ -1,0 +1,348 @@
+//! The shapes of the HTTP API (SPEC §8). The CLI and the tests use the same ones as the coordinator.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Digest, Json, Key, RunId, Seq, Timestamp, ToolName, ToolsetId};
+
+/// Body of `POST /v1/toolsets`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RegisterToolset {
+    /// Name in `rewind:tools` → server.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mcp_servers: BTreeMap<String, RegisterMcpServer>,
+    /// Name → host tool.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub host_tools: BTreeMap<String, RegisterHostTool>,
+}
+
+/// A streamable-HTTP MCP server, of the 2025 or the 2026-07-28 protocol.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RegisterMcpServer {
+    pub url: String,
+    /// Sent with every request, pinned, readable by everyone who reads the toolset: no credentials.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+}
+
+/// A tool that a worker of the harness answers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RegisterHostTool {
+    pub description: String,
+    /// A JSON Schema.
+    pub input_schema: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+}
+
+/// Answer of `POST /v1/toolsets`: `201` the first time, `200` when the toolset existed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RegisteredToolset {
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: ToolsetId,
+    /// Number of tools that scripts may call, by export.
+    pub tools: BTreeMap<String, usize>,
+    /// Tools that were left out, and other things worth knowing. Not part of the toolset's id.
+    pub warnings: Vec<ToolsetWarning>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ToolsetWarning {
+    /// `server.tool`, as far as it has a name.
+    pub tool: String,
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Rendering {
+    Full,
+    Compact,
+}
+
+/// Body of `POST /v1/toolsets/{id}/check`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct CheckScript {
+    pub script: String,
+}
+
+/// Answer of a check: `ok` is whether a run with this script would start.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CheckedScript {
+    pub ok: bool,
+    pub diagnostics: Vec<Diagnostic>,
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// A finding of the type-checker, at a place in the user's script.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Diagnostic {
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+    /// From 1, in UTF-16 code units, as TypeScript counts.
+    pub column: u32,
+    /// TypeScript's, such as `TS2345`; `RW…` for Rewind's own.
+    pub code: String,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// Body of `POST /v1/runs`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct StartRun {
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub toolset: ToolsetId,
+    /// TypeScript: `export default async function main(input) { … }`.
+    pub script: String,
+    /// Any JSON; `null` if absent.
+    #[serde(default = "Json::null")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Value))]
+    pub input: Json,
+    /// The end user for whom the run acts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// The same key returns the same run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// Recorded; no node has begun.
+    Queued,
+    Running,
+    /// Nothing but timers and long calls outstanding; it is in no node's memory.
+    Waiting,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl RunStatus {
+    pub const ALL: [RunStatus; 6] =
+        [Self::Queued, Self::Running, Self::Waiting, Self::Completed, Self::Failed, Self::Cancelled];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+    pub fn ended(self) -> bool {
+        match self {
+            Self::Completed | Self::Failed | Self::Cancelled => true,
+            Self::Queued | Self::Running | Self::Waiting => false,
+        }
+    }
+}
+
+impl std::fmt::Display for RunStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl std::str::FromStr for RunStatus {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|status| status.as_str() == text)
+            .ok_or_else(|| format!("{text:?} is no status: one of queued, running, waiting, completed, failed, cancelled"))
+    }
+}
+
+/// Why a run failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RunError {
+    /// `script_error`, a `ToolError`'s code, `limit_…`, `stalled`, … (SPEC §3).
+    pub code: String,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub tool: Option<ToolName>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub key: Option<Key>,
+    /// With positions in the TypeScript.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<String>,
+}
+
+/// A run as the API shows it. A list has no `input` and no `result`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Run {
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: RunId,
+    pub status: RunStatus,
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub toolset: ToolsetId,
+    /// Digest of the script as it was checked.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub script: Digest,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Value>))]
+    pub input: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Value>))]
+    pub result: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
+    #[serde(default)]
+    pub warnings: Vec<Diagnostic>,
+    /// Number of calls made so far, and how many of them wait for an answer.
+    #[serde(default)]
+    pub calls: CallCounts,
+    /// Parked calls.
+    #[serde(default)]
+    pub parked: u32,
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub started_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub ended_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CallCounts {
+    pub made: u32,
+    pub outstanding: u32,
+}
+
+/// `null` is a result, and not the same as none.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(deserializer).map(Some)
+}
+
+/// A page of a list.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    /// Give it as `cursor` for the next page; absent on the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// One call (or timer) of a run, put together from its journal's records.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct JournalCall {
+    pub seq: Seq,
+    /// `sleep` for a timer.
+    pub tool: String,
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub key: Key,
+    /// `pending`, `ok`, or the code of its `ToolError`.
+    pub status: String,
+    pub attempts: u32,
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub called_at: Timestamp,
+    /// Milliseconds from the call to its recorded end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ms: Option<u64>,
+    /// JSON, cut to 1 KiB for display: bytes and digest of the whole are beside it.
+    pub arguments: Excerpt,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Excerpt>,
+    /// The message of its `ToolError`, if it ended with one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// The beginning of a JSON text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Excerpt {
+    pub text: String,
+    pub bytes: u64,
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub sha256: Digest,
+}
+
+/// A line that the script wrote with `console`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LogLine {
+    pub level: String,
+    pub text: String,
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub at: Timestamp,
+}
+
+/// A node's taking over of the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Adoption {
+    pub node: String,
+    pub epoch: u64,
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub at: Timestamp,
+}
+
+/// Answer of `GET /v1/runs/{id}/journal`: calls in the order in which they were made.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Journal {
+    pub items: Vec<JournalCall>,
+    pub logs: Vec<LogLine>,
+    pub adoptions: Vec<Adoption>,
+    /// Number of journal messages: appends that this run has cost.
+    pub appends: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// An error answer, RFC 9457, `application/problem+json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Problem {
+    /// `/problems/{slug}`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub title: String,
+    pub status: u16,
+    /// What happened, to what, and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// Of a rejected script.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub diagnostics: Vec<Diagnostic>,
+}

@@ -1,0 +1,140 @@
+//! Frames between a node and its sandbox processes: a little-endian `u32` length, then one
+//! MessagePack value ([`ToSandbox`] one way, [`Turn`] the other). Both ends are the same build, so
+//! this format needs no version.
+
+use rewind_model::{Json, Key, RunId, Seq, Timestamp, ToolFailure, ToolName};
+use serde::{Deserialize, Serialize};
+
+/// What a node tells a sandbox. `Load` and `Resolve` are each answered by exactly one [`Turn`].
+#[derive(Debug, Serialize, Deserialize)]
+pub enum ToSandbox {
+    Load(Box<Load>),
+    Resolve { run: RunId, deliveries: Vec<Delivery> },
+    /// Frees the run's engine. Not answered.
+    Drop { run: RunId },
+}
+
+/// Starts a script from its beginning.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Load {
+    pub run: RunId,
+    /// An ES2023 module as the type-checker emitted it.
+    pub script: String,
+    /// What `rewind:tools` exports besides `sleep` and `ToolError`.
+    pub exports: Vec<Export>,
+    pub input: Json,
+    /// Script time until the first delivery.
+    pub now: Timestamp,
+    pub limits: ScriptLimits,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Export {
+    /// A JavaScript identifier.
+    pub name: String,
+    /// Tool names, verbatim: any text.
+    pub tools: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct ScriptLimits {
+    pub heap_bytes: usize,
+    pub stack_bytes: usize,
+    /// CPU time of one delivery (or of the load), milliseconds.
+    pub turn_cpu_ms: u64,
+    /// CPU time of the whole run in this process, milliseconds.
+    pub run_cpu_ms: u64,
+}
+
+/// One result for the script. Each is handed over alone, and all that the script does about it is
+/// done, before the next one of the same frame: so a replay in one frame and a live run in many
+/// see the same order.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Delivery {
+    pub seq: Seq,
+    /// Script time from here on.
+    pub at: Timestamp,
+    pub value: Delivered,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Delivered {
+    Value(Json),
+    /// Rejects with a `ToolError`; the sandbox knows the tool and the key from the call.
+    Failure(ToolFailure),
+    /// The timer fired.
+    Slept,
+}
+
+/// What a script did since the frame that this answers: everything up to where it can only wait.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Turn {
+    pub run: RunId,
+    /// In the order in which the script made them; `seq` counts from 1 through the run, without gaps.
+    pub calls: Vec<NewCall>,
+    pub logs: Vec<Log>,
+    /// Set once, when `main` has settled or the script cannot go on; nothing follows.
+    pub end: Option<End>,
+    /// Of this turn, microseconds.
+    pub cpu_us: u64,
+    /// Of the run's engine, after the turn.
+    pub heap_bytes: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewCall {
+    pub seq: Seq,
+    pub request: Request,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// `raw` asks for the whole MCP result.
+    Tool { tool: ToolName, arguments: Json, raw: bool },
+    /// Script time of the call, plus what the script asked for.
+    Sleep { until: Timestamp },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Log {
+    /// `debug`, `log`, `info`, `warn`, `error`.
+    pub level: String,
+    pub text: String,
+    pub at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    Returned(Json),
+    /// `main` returned what is no JSON: why.
+    BadResult(String),
+    Threw(Thrown),
+    Limit(Limit),
+    /// A delivery was for a call that the script has not made (a replay that went another way).
+    UnknownCall(Seq),
+}
+
+/// An uncaught exception. The stack's positions are those of the emitted module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thrown {
+    /// `Name: message`.
+    pub message: String,
+    pub stack: Option<String>,
+    /// Set when it is a `ToolError` that Rewind made.
+    pub tool_error: Option<ThrownToolError>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThrownToolError {
+    pub code: String,
+    pub tool: Option<ToolName>,
+    pub key: Option<Key>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Limit {
+    /// CPU of a turn or of the run.
+    Cpu,
+    Memory,
+    Stack,
+}
