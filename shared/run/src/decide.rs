@@ -1,0 +1,226 @@
+//! What happened to a run, and which records that asks for.
+
+use rewind_model::{
+    Json, Limits, NodeId, Outcome, Payload, Policy, RunError, Seq, Timestamp, ToolFailure, ToolName,
+};
+
+use crate::{Call, End, Phase, Record, Run};
+
+/// Something that happened to a run.
+#[derive(Debug, Clone)]
+pub enum Input<'a> {
+    /// This node owns the run's shard since `epoch`.
+    Adopt { node: NodeId, epoch: u64 },
+    /// The script ran until it could only wait.
+    Script(ScriptTurn),
+    /// A tool answered.
+    Answer { seq: Seq, attempt: u32, outcome: Outcome },
+    /// An attempt ended without an answer. The policy is the tool's pinned one.
+    Interrupted { seq: Seq, attempt: u32, failure: ToolFailure, policy: &'a Policy },
+    /// The time that was armed for this call may have come.
+    Due { seq: Seq },
+    /// The node would like to free the run's memory.
+    Idle,
+    /// The run cannot go on (nondeterminism, a crashed sandbox).
+    Broken(RunError),
+}
+
+/// What a script did, with a verdict on each call.
+#[derive(Debug, Clone, Default)]
+pub struct ScriptTurn {
+    pub calls: Vec<NewCall>,
+    /// (level, text)
+    pub logs: Vec<(String, String)>,
+    pub end: Option<ScriptEnd>,
+}
+
+#[derive(Debug, Clone)]
+pub struct NewCall {
+    pub seq: Seq,
+    pub call: Call,
+    /// Why it must not be sent, if it must not: arguments that the pinned schema refuses.
+    pub refused: Option<ToolFailure>,
+}
+
+#[derive(Debug, Clone)]
+pub enum ScriptEnd {
+    Returned(Json),
+    Failed(RunError),
+}
+
+impl Run {
+    /// The records that `input` asks for at `now`; none when it changes nothing (a late or repeated
+    /// answer, a timer of a call that has ended). The caller folds them.
+    pub fn decide(&self, now: Timestamp, input: Input<'_>) -> Vec<Record> {
+        let at = now.max(self.last_at());
+        if self.status().ended() {
+            return Vec::new();
+        }
+        match input {
+            Input::Adopt { node, epoch } => self.decide_adopt(at, node, epoch),
+            Input::Script(turn) => self.decide_script(at, turn),
+            Input::Answer { seq, attempt, outcome } => self.decide_answer(at, seq, attempt, outcome),
+            Input::Interrupted { seq, attempt, failure, policy } => {
+                self.decide_interrupted(at, seq, attempt, failure, policy)
+            }
+            Input::Due { seq } => self.decide_due(now, at, seq),
+            Input::Idle => self.decide_idle(at),
+            Input::Broken(error) => vec![Record::Ended { at, end: End::Failed { error } }],
+        }
+    }
+
+    fn decide_adopt(&self, at: Timestamp, node: NodeId, epoch: u64) -> Vec<Record> {
+        match self.owner() {
+            Some(owner) if owner.node == node && owner.epoch == epoch => Vec::new(),
+            _ => vec![Record::Adopted { at, node, epoch }],
+        }
+    }
+
+    fn decide_answer(&self, at: Timestamp, seq: Seq, attempt: u32, outcome: Outcome) -> Vec<Record> {
+        match self.outstanding().get(&seq).map(|pending| pending.phase) {
+            Some(Phase::Sent { .. } | Phase::BackingOff { .. }) => {
+                vec![Record::Completed { at, seq, attempt: attempt.max(1), outcome }]
+            }
+            Some(Phase::Queued | Phase::Sleeping) | None => Vec::new(),
+        }
+    }
+
+    fn decide_interrupted(
+        &self,
+        at: Timestamp,
+        seq: Seq,
+        attempt: u32,
+        failure: ToolFailure,
+        policy: &Policy,
+    ) -> Vec<Record> {
+        let Some(pending) = self.outstanding().get(&seq) else { return Vec::new() };
+        if pending.phase != (Phase::Sent { attempt }) {
+            return Vec::new();
+        }
+        match policy.retry.wait_after(pending.failures + 1) {
+            Some(wait) => vec![Record::AttemptFailed { at, seq, attempt, failure, retry_at: at.plus(wait) }],
+            None => vec![Record::Completed { at, seq, attempt, outcome: Outcome::Err(failure) }],
+        }
+    }
+
+    /// Never early, by the wall clock itself: `at` may be ahead of it.
+    fn decide_due(&self, now: Timestamp, at: Timestamp, seq: Seq) -> Vec<Record> {
+        match self.outstanding().get(&seq).map(|pending| &pending.call) {
+            Some(Call::Sleep { until }) if now >= *until => vec![Record::Fired { at, seq }],
+            _ => Vec::new(),
+        }
+    }
+
+    fn decide_idle(&self, at: Timestamp) -> Vec<Record> {
+        let may = self.owner().is_some() && !self.outstanding().is_empty();
+        if may && self.status() == rewind_model::RunStatus::Running { vec![Record::Waiting { at }] } else { Vec::new() }
+    }
+
+    fn decide_script(&self, at: Timestamp, turn: ScriptTurn) -> Vec<Record> {
+        let mut records = self.decide_logs(at, turn.logs);
+        let room = self.limits.calls.saturating_sub(self.made());
+        let over = turn.calls.len() > room as usize;
+        let made = turn.calls.len();
+        match turn.end {
+            Some(end) => {
+                records.extend(unsent(at, &turn.calls));
+                records.push(Record::Ended { at, end: ended(end, &self.limits) });
+            }
+            None if over => records.push(failed(
+                at,
+                "limit_calls",
+                format!("the script made more than {} calls, the limit of a run", self.limits.calls),
+            )),
+            None => {
+                records.extend(turn.calls.into_iter().map(|call| recorded(at, call, &self.limits)));
+                if made == 0 && self.outstanding().is_empty() {
+                    records.push(failed(
+                        at,
+                        "stalled",
+                        "the script waits, but for no call and no timer: nothing can ever wake it (a promise \
+                         that is never resolved?)"
+                            .into(),
+                    ));
+                }
+            }
+        }
+        records
+    }
+
+    fn decide_logs(&self, at: Timestamp, logs: Vec<(String, String)>) -> Vec<Record> {
+        let room = self.limits.log_lines.saturating_sub(self.logs()) as usize;
+        let mut records = Vec::new();
+        for (n, (level, mut text)) in logs.into_iter().take(room).enumerate() {
+            cut(&mut text, self.limits.log_line_bytes);
+            if n + 1 == room {
+                text = format!("{} lines are the limit of a run's console; later ones are dropped", self.limits.log_lines);
+            }
+            records.push(Record::Logged { at, level, text });
+        }
+        records
+    }
+}
+
+/// Calls of the turn in which the script ended: nobody would get their results, so they are not
+/// sent, and the journal says so.
+fn unsent(at: Timestamp, calls: &[NewCall]) -> impl Iterator<Item = Record> + '_ {
+    calls.iter().filter_map(move |new| match &new.call {
+        Call::Sleep { .. } => None,
+        Call::Tool { tool, .. } => Some(Record::Logged {
+            at,
+            level: "warn".into(),
+            text: format!("{tool} was called but not awaited before the script returned; it was not sent"),
+        }),
+    })
+}
+
+fn recorded(at: Timestamp, new: NewCall, limits: &Limits) -> Record {
+    let NewCall { seq, call, refused } = new;
+    match call {
+        Call::Sleep { .. } => Record::Called { at, seq, call },
+        Call::Tool { tool, arguments, raw } => match refused.or_else(|| too_large(&tool, &arguments, limits)) {
+            Some(failure) => Record::Refused { at, seq, tool, arguments: arguments.digest(), failure },
+            None => Record::Called { at, seq, call: Call::Tool { tool, arguments, raw } },
+        },
+    }
+}
+
+fn too_large(tool: &ToolName, arguments: &Payload, limits: &Limits) -> Option<ToolFailure> {
+    (arguments.size() > limits.argument_bytes as u64).then(|| {
+        let message = format!(
+            "the arguments of {tool} are {} bytes; the limit is {}",
+            arguments.size(),
+            limits.argument_bytes
+        );
+        ToolFailure::new(rewind_model::ErrorCode::TooLarge, message)
+    })
+}
+
+fn ended(end: ScriptEnd, limits: &Limits) -> End {
+    match end {
+        ScriptEnd::Returned(result) if result.len() > limits.result_bytes => End::Failed {
+            error: error(
+                "limit_result",
+                format!("the script's result is {} bytes; the limit is {}", result.len(), limits.result_bytes),
+            ),
+        },
+        ScriptEnd::Returned(result) => End::Completed { result: Payload::Inline(result) },
+        ScriptEnd::Failed(error) => End::Failed { error },
+    }
+}
+
+fn failed(at: Timestamp, code: &str, message: String) -> Record {
+    Record::Ended { at, end: End::Failed { error: error(code, message) } }
+}
+
+fn error(code: &str, message: String) -> RunError {
+    RunError { code: code.into(), message, tool: None, key: None, stack: None }
+}
+
+fn cut(text: &mut String, bytes: usize) {
+    if text.len() > bytes {
+        text.truncate(text.floor_char_boundary(bytes));
+        text.push('…');
+    }
+}
+

@@ -1,0 +1,124 @@
+//! The facts of a run, as its journal holds them.
+
+use std::collections::BTreeMap;
+
+use rewind_model::{Digest, NodeId, Outcome, Payload, RunError, Seq, Timestamp, ToolFailure, ToolName, ToolsetId, TraceContext};
+use serde::{Deserialize, Serialize};
+
+/// One fact. A variant is never changed once it has been written anywhere: a new version of it is a
+/// new variant, and both are read for ever (`tests/golden/` holds each as it was written).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Record {
+    /// The first record of every run, written by the coordinator that accepted it.
+    Created { at: Timestamp, spec: Box<Spec> },
+    /// A node took the run over. What the owner before it had sent is sent again, with the same key.
+    Adopted { at: Timestamp, node: NodeId, epoch: u64 },
+    /// The script made a call; it may be sent from here on.
+    Called { at: Timestamp, seq: Seq, call: Call },
+    /// The script made a call that is never sent. Its arguments are kept as a digest only: they may
+    /// be over every limit.
+    Refused { at: Timestamp, seq: Seq, tool: ToolName, arguments: Digest, failure: ToolFailure },
+    /// An attempt ended without an answer; the next one goes out at `retry_at`.
+    AttemptFailed { at: Timestamp, seq: Seq, attempt: u32, failure: ToolFailure, retry_at: Timestamp },
+    /// A call ended. `attempt` is the one that brought the outcome.
+    Completed { at: Timestamp, seq: Seq, attempt: u32, outcome: Outcome },
+    /// A sleep is over.
+    Fired { at: Timestamp, seq: Seq },
+    /// The script wrote a line with `console`.
+    Logged { at: Timestamp, level: String, text: String },
+    /// Nothing to do until a timer fires or a long call is answered: the run left memory.
+    Waiting { at: Timestamp },
+    /// Nothing follows.
+    Ended { at: Timestamp, end: End },
+}
+
+/// What a run was started with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spec {
+    pub toolset: ToolsetId,
+    /// Of the compiled script in the catalog.
+    pub script: Digest,
+    pub input: Payload,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Of the request that started the run, so that an idempotency key used for another one is told.
+    pub request: Digest,
+    pub trace: TraceContext,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Call {
+    Tool {
+        tool: ToolName,
+        arguments: Payload,
+        /// The script asked for the whole MCP result.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        raw: bool,
+    },
+    /// Absolute, so that a crash neither shortens nor lengthens it.
+    Sleep { until: Timestamp },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    Completed { result: Payload },
+    Failed { error: RunError },
+    Cancelled,
+}
+
+impl Record {
+    pub fn at(&self) -> Timestamp {
+        match self {
+            Record::Created { at, .. }
+            | Record::Adopted { at, .. }
+            | Record::Called { at, .. }
+            | Record::Refused { at, .. }
+            | Record::AttemptFailed { at, .. }
+            | Record::Completed { at, .. }
+            | Record::Fired { at, .. }
+            | Record::Logged { at, .. }
+            | Record::Waiting { at }
+            | Record::Ended { at, .. } => *at,
+        }
+    }
+
+    /// The variant's name on the wire.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Record::Created { .. } => "created",
+            Record::Adopted { .. } => "adopted",
+            Record::Called { .. } => "called",
+            Record::Refused { .. } => "refused",
+            Record::AttemptFailed { .. } => "attempt_failed",
+            Record::Completed { .. } => "completed",
+            Record::Fired { .. } => "fired",
+            Record::Logged { .. } => "logged",
+            Record::Waiting { .. } => "waiting",
+            Record::Ended { .. } => "ended",
+        }
+    }
+
+    /// The payload that may be kept as a blob instead, if the record has one.
+    pub fn payload_mut(&mut self) -> Option<&mut Payload> {
+        match self {
+            Record::Created { spec, .. } => Some(&mut spec.input),
+            Record::Called { call: Call::Tool { arguments, .. }, .. } => Some(arguments),
+            Record::Completed { outcome: Outcome::Ok(payload), .. } => Some(payload),
+            Record::Ended { end: End::Completed { result }, .. } => Some(result),
+            Record::Adopted { .. }
+            | Record::Called { call: Call::Sleep { .. }, .. }
+            | Record::Refused { .. }
+            | Record::AttemptFailed { .. }
+            | Record::Completed { outcome: Outcome::Err(_), .. }
+            | Record::Fired { .. }
+            | Record::Logged { .. }
+            | Record::Waiting { .. }
+            | Record::Ended { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! The state of a run: the fold of its records.
+
+use std::collections::BTreeMap;
+
+use rewind_model::{Key, Limits, NodeId, RunId, RunStatus, Seq, Timestamp};
+
+use crate::{Call, End, Record, Spec};
+
+/// A run as its records so far make it. Results are not kept: they are in the journal and in the
+/// script's memory.
+#[derive(Debug, Clone)]
+pub struct Run {
+    id: RunId,
+    pub(crate) limits: Limits,
+    spec: Option<Box<Spec>>,
+    owner: Option<Owner>,
+    pending: BTreeMap<Seq, Pending>,
+    in_flight: usize,
+    made: Seq,
+    logs: u32,
+    waiting: bool,
+    ended: Option<RunStatus>,
+    started_at: Option<Timestamp>,
+    last_at: Timestamp,
+}
+
+/// The node that may append: the one that appended `Adopted` last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    pub node: NodeId,
+    pub epoch: u64,
+}
+
+/// A call without an outcome.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pending {
+    pub call: Call,
+    pub called_at: Timestamp,
+    pub phase: Phase,
+    /// Attempts that ended without an answer.
+    pub failures: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Over the in-flight limit: goes out when another call ends.
+    Queued,
+    /// May have been sent, as attempt number `attempt` (from 1).
+    Sent { attempt: u32 },
+    /// Goes out again at `until`, as attempt number `attempt`.
+    BackingOff { attempt: u32, until: Timestamp },
+    Sleeping,
+}
+
+/// What a record calls for, once it is durable. A replay drops these.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Send the call.
+    Dispatch { seq: Seq, attempt: u32 },
+    /// Wake the run for this call at `at`, whatever becomes of this process.
+    Arm { seq: Seq, at: Timestamp },
+    /// Tell whoever works on this call that nobody waits for it any more.
+    Abandon { seq: Seq, call: Call },
+}
+
+/// A record that cannot follow the ones before it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{run}: the record `{record}` is illegal here: {why}")]
+pub struct IllegalRecord {
+    pub run: RunId,
+    pub record: &'static str,
+    pub why: Why,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Why {
+    #[error("the run has no `created` yet")]
+    NotCreated,
+    #[error("the run was created before")]
+    CreatedTwice,
+    #[error("no node has adopted the run")]
+    NotAdopted,
+    #[error("epoch {given} is not after epoch {current}, in which it was adopted last")]
+    StaleEpoch { given: u64, current: u64 },
+    #[error("the run has ended as {0}")]
+    Ended(RunStatus),
+    #[error("call {given} is not the next one, which is {expected}")]
+    WrongSeq { given: Seq, expected: Seq },
+    #[error("call {0} is not outstanding")]
+    NotOutstanding(Seq),
+    #[error("call {0} is not of the kind that this record is about")]
+    WrongKind(Seq),
+    #[error("call {seq} has not been sent as attempt {attempt}")]
+    NotSent { seq: Seq, attempt: u32 },
+}
+
+impl Run {
+    /// A run of which nothing is recorded yet.
+    pub fn new(id: RunId, limits: Limits) -> Self {
+        Self {
+            id,
+            limits,
+            spec: None,
+            owner: None,
+            pending: BTreeMap::new(),
+            in_flight: 0,
+            made: 0,
+            logs: 0,
+            waiting: false,
+            ended: None,
+            started_at: None,
+            last_at: Timestamp::default(),
+        }
+    }
+
+    pub fn id(&self) -> &RunId {
+        &self.id
+    }
+    pub fn spec(&self) -> Option<&Spec> {
+        self.spec.as_deref()
+    }
+    pub fn owner(&self) -> Option<&Owner> {
+        self.owner.as_ref()
+    }
+    /// Number of calls made: the seq of the last one.
+    pub fn made(&self) -> Seq {
+        self.made
+    }
+    /// Number of `console` lines recorded.
+    pub fn logs(&self) -> u32 {
+        self.logs
+    }
+    pub fn started_at(&self) -> Option<Timestamp> {
+        self.started_at
+    }
+    /// The time of the last record: script time never goes back behind it.
+    pub fn last_at(&self) -> Timestamp {
+        self.last_at
+    }
+    pub fn key(&self, seq: Seq) -> Key {
+        Key { run: self.id.clone(), seq }
+    }
+    /// The calls without an outcome, by seq.
+    pub fn outstanding(&self) -> &BTreeMap<Seq, Pending> {
+        &self.pending
+    }
+
+    pub fn status(&self) -> RunStatus {
+        match (self.ended, &self.owner) {
+            (Some(ended), _) => ended,
+            (None, None) => RunStatus::Queued,
+            (None, Some(_)) if self.waiting => RunStatus::Waiting,
+            (None, Some(_)) => RunStatus::Running,
+        }
+    }
+
+    /// What is outstanding: the effects that a node performs after it has taken the run over (and
+    /// recorded that), since nobody knows which of them the owner before it still did.
+    pub fn pending(&self) -> Vec<Effect> {
+        self.pending.iter().filter_map(|(seq, pending)| pending.effect(*seq)).collect()
+    }
+
+    /// Applies a durable fact and says what it calls for.
+    ///
+    /// # Errors
+    /// When the record cannot follow the ones before it. The run is unchanged then.
+    pub fn fold(&mut self, record: &Record) -> Result<Vec<Effect>, IllegalRecord> {
+        self.legal(record).map_err(|why| IllegalRecord { run: self.id.clone(), record: record.name(), why })?;
+        self.last_at = self.last_at.max(record.at());
+        self.waiting = matches!(record, Record::Waiting { .. });
+        Ok(self.apply(record))
+    }
+
+    fn legal(&self, record: &Record) -> Result<(), Why> {
+        if let Some(status) = self.ended {
+            return Err(Why::Ended(status));
+        }
+        match record {
+            Record::Created { .. } if self.spec.is_some() => return Err(Why::CreatedTwice),
+            Record::Created { .. } => return Ok(()),
+            _ if self.spec.is_none() => return Err(Why::NotCreated),
+            Record::Adopted { epoch, .. } => return self.legal_epoch(*epoch),
+            _ if self.owner.is_none() => return Err(Why::NotAdopted),
+            _ => {}
+        }
+        match record {
+            Record::Called { seq, .. } | Record::Refused { seq, .. } if *seq != self.made + 1 => {
+                Err(Why::WrongSeq { given: *seq, expected: self.made + 1 })
+            }
+            Record::AttemptFailed { seq, attempt, .. } => match self.phase(*seq)? {
+                Phase::Sent { attempt: last } if last == *attempt => Ok(()),
+                _ => Err(Why::NotSent { seq: *seq, attempt: *attempt }),
+            },
+            // The answer to any attempt is the answer: all carry the same key, and a host worker
+            // counts redeliveries that the run has not heard of.
+            Record::Completed { seq, attempt, .. } => match self.phase(*seq)? {
+                Phase::Sent { .. } | Phase::BackingOff { .. } => Ok(()),
+                Phase::Queued => Err(Why::NotSent { seq: *seq, attempt: *attempt }),
+                Phase::Sleeping => Err(Why::WrongKind(*seq)),
+            },
+            Record::Fired { seq, .. } => match self.pending.get(seq) {
+                None => Err(Why::NotOutstanding(*seq)),
+                Some(Pending { call: Call::Sleep { .. }, .. }) => Ok(()),
+                Some(_) => Err(Why::WrongKind(*seq)),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn legal_epoch(&self, given: u64) -> Result<(), Why> {
+        match &self.owner {
+            Some(owner) if given <= owner.epoch => Err(Why::StaleEpoch { given, current: owner.epoch }),
+            _ => Ok(()),
+        }
+    }
+
+    fn phase(&self, seq: Seq) -> Result<Phase, Why> {
+        self.pending.get(&seq).map(|pending| pending.phase).ok_or(Why::NotOutstanding(seq))
+    }
+
+    fn apply(&mut self, record: &Record) -> Vec<Effect> {
+        match record {
+            Record::Created { spec, .. } => {
+                self.spec = Some(spec.clone());
+                Vec::new()
+            }
+            Record::Adopted { at, node, epoch } => self.adopt(*at, Owner { node: node.clone(), epoch: *epoch }),
+            Record::Called { at, seq, call } => self.call(*at, *seq, call),
+            Record::Refused { seq, .. } => {
+                self.made = *seq;
+                Vec::new()
+            }
+            Record::AttemptFailed { seq, attempt, retry_at, .. } => {
+                let Some(pending) = self.pending.get_mut(seq) else { return Vec::new() };
+                pending.failures += 1;
+                pending.phase = Phase::BackingOff { attempt: attempt + 1, until: *retry_at };
+                pending.effect(*seq).into_iter().collect()
+            }
+            Record::Completed { seq, .. } => self.complete(*seq),
+            Record::Fired { seq, .. } => {
+                self.pending.remove(seq);
+                Vec::new()
+            }
+            Record::Logged { .. } => {
+                self.logs += 1;
+                Vec::new()
+            }
+            Record::Waiting { .. } => Vec::new(),
+            Record::Ended { end, .. } => self.end(end),
+        }
+    }
+
+    /// Whatever was sent may be lost with the owner before: it counts as one attempt more.
+    fn adopt(&mut self, at: Timestamp, owner: Owner) -> Vec<Effect> {
+        self.owner = Some(owner);
+        self.started_at.get_or_insert(at);
+        for pending in self.pending.values_mut() {
+            if let Phase::Sent { attempt } = &mut pending.phase {
+                *attempt += 1;
+            }
+        }
+        self.pending()
+    }
+
+    fn call(&mut self, at: Timestamp, seq: Seq, call: &Call) -> Vec<Effect> {
+        self.made = seq;
+        let phase = match call {
+            Call::Sleep { .. } => Phase::Sleeping,
+            Call::Tool { .. } if self.in_flight >= self.limits.calls_in_flight => Phase::Queued,
+            Call::Tool { .. } => {
+                self.in_flight += 1;
+                Phase::Sent { attempt: 1 }
+            }
+        };
+        let pending = Pending { call: call.clone(), called_at: at, phase, failures: 0 };
+        let effect = pending.effect(seq);
+        self.pending.insert(seq, pending);
+        effect.into_iter().collect()
+    }
+
+    fn complete(&mut self, seq: Seq) -> Vec<Effect> {
+        self.pending.remove(&seq);
+        self.in_flight -= 1;
+        let Some((seq, next)) = self.pending.iter_mut().find(|(_, pending)| pending.phase == Phase::Queued) else {
+            return Vec::new();
+        };
+        self.in_flight += 1;
+        next.phase = Phase::Sent { attempt: 1 };
+        next.effect(*seq).into_iter().collect()
+    }
+
+    fn end(&mut self, end: &End) -> Vec<Effect> {
+        self.ended = Some(match end {
+            End::Completed { .. } => RunStatus::Completed,
+            End::Failed { .. } => RunStatus::Failed,
+            End::Cancelled => RunStatus::Cancelled,
+        });
+        self.in_flight = 0;
+        std::mem::take(&mut self.pending)
+            .into_iter()
+            .filter(|(_, pending)| pending.phase != Phase::Queued)
+            .map(|(seq, pending)| Effect::Abandon { seq, call: pending.call })
+            .collect()
+    }
+}
+
+impl Pending {
+    fn effect(&self, seq: Seq) -> Option<Effect> {
+        match (&self.call, self.phase) {
+            (_, Phase::Queued) => None,
+            (_, Phase::Sent { attempt }) => Some(Effect::Dispatch { seq, attempt }),
+            (_, Phase::BackingOff { until, .. }) => Some(Effect::Arm { seq, at: until }),
+            (Call::Sleep { until }, Phase::Sleeping) => Some(Effect::Arm { seq, at: *until }),
+            (Call::Tool { .. }, Phase::Sleeping) => None,
+        }
+    }
+}
