@@ -1,0 +1,111 @@
+//! The catalog: toolsets and compiled scripts under their digests. Written once, never changed.
+
+use std::collections::BTreeMap;
+
+use rewind_model::{Diagnostic, Digest, Toolset, ToolsetId, ToolsetWarning};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{Bus, BusError, error::unavailable, names};
+
+/// Values over this are kept as a blob.
+const INLINE: usize = 256 << 10;
+
+/// A script as the type-checker let it pass.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompiledScript {
+    /// The ES2023 module.
+    pub javascript: String,
+    /// Source map (version 3, JSON) from the module to the TypeScript.
+    pub source_map: String,
+    /// The TypeScript, as it was given.
+    pub source: String,
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// What was said when a toolset was registered, beside the toolset itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registration {
+    pub tools: BTreeMap<String, usize>,
+    pub warnings: Vec<ToolsetWarning>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Slot<T> {
+    Value(T),
+    Blob(Digest),
+}
+
+impl Bus {
+    /// Stores a toolset under its id, and what was said about it. `true` when it was not there before.
+    ///
+    /// # Errors
+    /// When NATS does not answer, or the toolset has no canonical form.
+    pub async fn put_toolset(&self, toolset: &Toolset, registration: &Registration) -> Result<(ToolsetId, bool), BusError> {
+        let malformed = |error: rewind_model::ToolsetError| BusError::Malformed { what: "the toolset".into(), why: error.to_string() };
+        let id = toolset.id().map_err(malformed)?;
+        let new = self.get_slot::<Digest>(&format!("toolset.{id}")).await?.is_none();
+        let digest = self.put_blob(&toolset.canonical().map_err(malformed)?).await?;
+        self.put_slot(&format!("registration.{id}"), registration).await?;
+        self.put_slot(&format!("toolset.{id}"), &digest).await?;
+        Ok((id, new))
+    }
+
+    /// The canonical bytes of a toolset, `None` when it was never registered here.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn toolset_bytes(&self, id: &ToolsetId) -> Result<Option<Vec<u8>>, BusError> {
+        match self.get_slot::<Digest>(&format!("toolset.{id}")).await? {
+            Some(digest) => self.get_blob(digest).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// # Errors
+    /// When NATS does not answer, or the stored document is not one of this build.
+    pub async fn toolset(&self, id: &ToolsetId) -> Result<Option<Toolset>, BusError> {
+        let Some(bytes) = self.toolset_bytes(id).await? else { return Ok(None) };
+        let malformed = |error: rewind_model::ToolsetError| BusError::Malformed { what: id.to_string(), why: error.to_string() };
+        Toolset::from_bytes(&bytes).map(Some).map_err(malformed)
+    }
+
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn registration(&self, id: &ToolsetId) -> Result<Option<Registration>, BusError> {
+        self.get_slot(&format!("registration.{id}")).await
+    }
+
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn put_script(&self, digest: Digest, script: &CompiledScript) -> Result<(), BusError> {
+        self.put_slot(&format!("script.{digest}"), script).await
+    }
+
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn script(&self, digest: Digest) -> Result<Option<CompiledScript>, BusError> {
+        self.get_slot(&format!("script.{digest}")).await
+    }
+
+    async fn put_slot<T: Serialize>(&self, key: &str, value: &T) -> Result<(), BusError> {
+        let malformed = |error: serde_json::Error| BusError::Malformed { what: key.into(), why: error.to_string() };
+        let mut bytes = serde_json::to_vec(&Slot::Value(value)).map_err(malformed)?;
+        if bytes.len() > INLINE {
+            let whole = serde_json::to_vec(value).map_err(malformed)?;
+            bytes = serde_json::to_vec(&Slot::<()>::Blob(self.put_blob(&whole).await?)).map_err(malformed)?;
+        }
+        let bucket = self.jetstream.get_key_value(names::CATALOG).await.map_err(unavailable("open the catalog"))?;
+        bucket.put(key, bytes.into()).await.map(drop).map_err(unavailable("write the catalog"))
+    }
+
+    async fn get_slot<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, BusError> {
+        let malformed = |error: serde_json::Error| BusError::Malformed { what: key.into(), why: error.to_string() };
+        let bucket = self.jetstream.get_key_value(names::CATALOG).await.map_err(unavailable("open the catalog"))?;
+        let Some(bytes) = bucket.get(key).await.map_err(unavailable("read the catalog"))? else { return Ok(None) };
+        match serde_json::from_slice(&bytes).map_err(malformed)? {
+            Slot::Value(value) => Ok(Some(value)),
+            Slot::Blob(digest) => serde_json::from_slice(&self.get_blob(digest).await?).map(Some).map_err(malformed),
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Host calls: a work queue from which workers take calls. `worker/README.md` documents the protocol
+//! for workers in other languages; keep the two the same.
+
+use std::time::Duration;
+
+use async_nats::{
+    HeaderMap,
+    jetstream::{
+        self, AckKind,
+        consumer::{AckPolicy, PullConsumer, pull},
+        message::Acker,
+    },
+};
+use futures::StreamExt;
+use rewind_model::{Json, Key, Payload, RunId, Seq, TraceContext};
+
+use crate::{Bus, BusError, error::unavailable, names, names::header, publish::Published};
+
+/// A worker that is silent for this long has lost its call: it goes to another one.
+pub const SILENCE: Duration = Duration::from_secs(15);
+
+/// A call for a host worker.
+#[derive(Debug, Clone)]
+pub struct HostCall {
+    pub tool: String,
+    pub key: Key,
+    /// From 1. A worker adds the queue's redeliveries.
+    pub attempt: u32,
+    pub arguments: Payload,
+    /// Of one attempt, from when a worker has it.
+    pub timeout: Duration,
+    pub namespace: Option<String>,
+    pub trace: TraceContext,
+}
+
+/// What became of a call that was to be queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queued {
+    Now,
+    /// It is in the queue, or with a worker, since before.
+    Already,
+}
+
+impl Bus {
+    /// Queues a call, once: a call that has not been answered is not queued a second time.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn queue_host_call(&self, call: &HostCall) -> Result<Queued, BusError> {
+        let subject = names::host(&call.tool, &call.key.run, call.key.seq);
+        let mut headers = HeaderMap::new();
+        headers.insert(header::KEY, call.key.to_string().as_str());
+        headers.insert(header::ATTEMPT, call.attempt.to_string().as_str());
+        headers.insert(header::TIMEOUT_MS, call.timeout.as_millis().to_string().as_str());
+        headers.insert(header::REPLY, names::command(&call.key.run).as_str());
+        headers.insert(header::TRACEPARENT, call.trace.traceparent.as_str());
+        if let Some(state) = &call.trace.tracestate {
+            headers.insert(header::TRACESTATE, state.as_str());
+        }
+        if let Some(namespace) = &call.namespace {
+            headers.insert(header::NAMESPACE, namespace.as_str());
+        }
+        let body = match &call.arguments {
+            Payload::Inline(json) => json.as_str().to_owned().into_bytes(),
+            Payload::Blob { digest, .. } => {
+                headers.insert(header::BLOB, digest.to_string().as_str());
+                Vec::new()
+            }
+        };
+        match self.publish("queue a host call", subject, headers, body.into()).await? {
+            Published::Stored(_) => Ok(Queued::Now),
+            Published::Full | Published::Conflict => Ok(Queued::Already),
+        }
+    }
+
+    /// Takes a call out of its queue, and tells the worker that has it that nobody waits any more.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn abandon_host_call(&self, tool: &str, run: &RunId, seq: Seq) -> Result<(), BusError> {
+        let stream = self.jetstream.get_stream_no_info(names::HOST).await.map_err(unavailable("abandon a call"))?;
+        stream.purge().filter(names::host(tool, run, seq)).await.map_err(unavailable("abandon a call"))?;
+        let client = self.jetstream.client();
+        client.publish(names::abandoned(run, seq), bytes::Bytes::new()).await.map_err(unavailable("abandon a call"))
+    }
+
+    /// The calls that nobody waits for any more, as they become so.
+    ///
+    /// # Errors
+    /// When the connection is closed.
+    pub async fn abandoned_calls(&self) -> Result<impl futures::Stream<Item = Key> + Send + use<>, BusError> {
+        let subscription =
+            self.jetstream.client().subscribe(names::ABANDONED_ALL).await.map_err(unavailable("watch abandoned calls"))?;
+        Ok(subscription.filter_map(async |message| {
+            let mut parts = message.subject.split('.').skip(2);
+            let run = parts.next()?.parse().ok()?;
+            let seq = parts.next()?.parse().ok()?;
+            Some(Key { run, seq })
+        }))
+    }
+
+    /// The queue of one tool, shared by all of its workers.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn host_queue(&self, tool: &str) -> Result<HostQueue, BusError> {
+        let stream = self.jetstream.get_stream_no_info(names::HOST).await.map_err(unavailable("open a tool's queue"))?;
+        let config = pull::Config {
+            durable_name: Some(names::host_consumer(tool)),
+            description: Some("Rewind: workers of one host tool".into()),
+            filter_subject: names::host_of_tool(tool),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: SILENCE,
+            max_ack_pending: 50_000,
+            ..Default::default()
+        };
+        let consumer = stream.create_consumer(config).await.map_err(unavailable("open a tool's queue"))?;
+        Ok(HostQueue { tool: tool.to_owned(), consumer })
+    }
+}
+
+/// A tool's queue. Workers ask for as many calls as they have room for.
+pub struct HostQueue {
+    tool: String,
+    consumer: PullConsumer,
+}
+
+impl std::fmt::Debug for HostQueue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HostQueue({})", self.tool)
+    }
+}
+
+impl HostQueue {
+    /// Up to `most` calls; waits up to `wait` for the first one, and not at all for more than are there.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn take(&self, most: usize, wait: Duration) -> Result<Vec<TakenCall>, BusError> {
+        let mut messages = self
+            .consumer
+            .batch()
+            .max_messages(most)
+            .expires(wait)
+            .messages()
+            .await
+            .map_err(unavailable("take calls"))?;
+        let mut calls = Vec::new();
+        let mut patience = wait + Duration::from_secs(1);
+        while calls.len() < most {
+            match tokio::time::timeout(patience, messages.next()).await {
+                Ok(Some(Ok(message))) => calls.extend(taken(&self.tool, message)),
+                Ok(Some(Err(error))) => return Err(BusError::unavailable("take calls")(error)),
+                Ok(None) | Err(_) => break,
+            }
+            patience = Duration::ZERO;
+        }
+        Ok(calls)
+    }
+}
+
+/// A call that a worker holds. It says so from time to time ([`TakenCall::alive`]), answers by
+/// [`Bus::command_answer`], and then lets go of it ([`TakenCall::done`]).
+#[derive(Debug)]
+pub struct TakenCall {
+    pub call: HostCall,
+    /// Subject for the answer.
+    pub reply: String,
+    lease: Lease,
+}
+
+struct Lease(Acker);
+
+impl std::fmt::Debug for Lease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Lease")
+    }
+}
+
+impl TakenCall {
+    /// Keeps the call from going to another worker for [`SILENCE`] from now.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn alive(&self) -> Result<(), BusError> {
+        self.lease.0.ack_with(AckKind::Progress).await.map_err(BusError::unavailable("keep a call"))
+    }
+
+    /// The call has been answered. Waits until the queue has heard so.
+    ///
+    /// # Errors
+    /// When NATS does not answer: the call may come again, to this worker or another one.
+    pub async fn done(&self) -> Result<(), BusError> {
+        self.lease.0.double_ack().await.map_err(BusError::unavailable("finish a call"))
+    }
+
+    /// Gives the call back to the queue, unhandled, at once.
+    ///
+    /// # Errors
+    /// When NATS does not answer: it goes back by itself after [`SILENCE`].
+    pub async fn give_back(&self) -> Result<(), BusError> {
+        self.lease.0.ack_with(AckKind::Nak(None)).await.map_err(BusError::unavailable("give a call back"))
+    }
+}
+
+fn taken(tool: &str, message: jetstream::Message) -> Option<TakenCall> {
+    let redelivered = message.info().map_or(0, |info| u32::try_from(info.delivered - 1).unwrap_or(0));
+    let (message, acker) = message.split();
+    match decode(tool, &message, redelivered) {
+        Ok((call, reply)) => Some(TakenCall { call, reply, lease: Lease(acker) }),
+        Err(why) => {
+            tracing::error!(subject = %message.subject, why, "a message that is no host call: left in its queue");
+            None
+        }
+    }
+}
+
+fn decode(tool: &str, message: &async_nats::Message, redelivered: u32) -> Result<(HostCall, String), String> {
+    let headers = message.headers.as_ref().ok_or("it has no headers")?;
+    let text = |name: &str| headers.get(name).map(|value| value.as_str().to_owned());
+    let required = |name: &str| text(name).ok_or_else(|| format!("it has no {name} header"));
+    let number = |name: &str| required(name)?.parse::<u64>().map_err(|error| format!("{name}: {error}"));
+    let arguments = match text(header::BLOB) {
+        Some(digest) => Payload::Blob { digest: digest.parse().map_err(|_| "Rewind-Blob is no digest")?, size: 0 },
+        None => {
+            let body = String::from_utf8(message.payload.to_vec()).map_err(|error| error.to_string())?;
+            Payload::Inline(Json::parse(body).map_err(|error| error.to_string())?)
+        }
+    };
+    let traceparent = required(header::TRACEPARENT)?;
+    let trace = TraceContext::parse(&traceparent, text(header::TRACESTATE).as_deref());
+    let call = HostCall {
+        tool: tool.to_owned(),
+        key: required(header::KEY)?.parse()?,
+        attempt: u32::try_from(number(header::ATTEMPT)?).unwrap_or(u32::MAX).saturating_add(redelivered),
+        arguments,
+        timeout: Duration::from_millis(number(header::TIMEOUT_MS)?),
+        namespace: text(header::NAMESPACE),
+        trace: trace.ok_or("traceparent is not valid")?,
+    };
+    Ok((call, required(header::REPLY)?))
+}

@@ -1,0 +1,75 @@
+//! The streams and buckets, as they are created. What is there already stays as the operator set it.
+
+use std::time::Duration;
+
+use async_nats::jetstream::{
+    kv, object_store,
+    stream::{Config, DiscardPolicy, RetentionPolicy},
+};
+
+use crate::{Bus, BusError, error::unavailable, names};
+
+pub(crate) async fn ensure(bus: &Bus) -> Result<(), BusError> {
+    for config in [journal(), commands(), host()] {
+        bus.jetstream.get_or_create_stream(config).await.map_err(unavailable("create a stream"))?;
+    }
+    for (bucket, description) in [
+        (names::CLUSTER, "Rewind: live nodes, owners of shards, the leading coordinator"),
+        (names::CATALOG, "Rewind: toolsets and compiled scripts, by digest"),
+        (names::KEYS, "Rewind: hashes of API keys"),
+    ] {
+        if bus.jetstream.get_key_value(bucket).await.is_err() {
+            let config = kv::Config { bucket: bucket.into(), description: description.into(), history: 1, ..Default::default() };
+            bus.jetstream.create_key_value(config).await.map_err(unavailable("create a bucket"))?;
+        }
+    }
+    if bus.jetstream.get_object_store(names::BLOBS).await.is_err() {
+        let config = object_store::Config {
+            bucket: names::BLOBS.into(),
+            description: Some("Rewind: large payloads, by digest".into()),
+            ..Default::default()
+        };
+        bus.jetstream.create_object_store(config).await.map_err(unavailable("create the object store"))?;
+    }
+    Ok(())
+}
+
+fn journal() -> Config {
+    Config {
+        name: names::JOURNAL.into(),
+        description: Some("Rewind: what every run did; the only truth".into()),
+        subjects: vec![names::JOURNAL_ALL.into()],
+        ..Default::default()
+    }
+}
+
+fn commands() -> Config {
+    Config {
+        name: names::COMMANDS.into(),
+        description: Some("Rewind: what runs are to be told, now or later".into()),
+        subjects: vec![names::COMMAND_ALL.into(), names::TIMER_ALL.into()],
+        retention: RetentionPolicy::WorkQueue,
+        allow_message_schedules: true,
+        allow_message_ttl: true,
+        allow_rollup: true,
+        // Commands carry no message id: a repeated one changes nothing in a run.
+        duplicate_window: Duration::from_millis(100),
+        ..Default::default()
+    }
+}
+
+/// At most one message a subject, and a second one refused: a call that is queued, or with a worker
+/// that is alive, is not queued again by a node that took the run over.
+fn host() -> Config {
+    Config {
+        name: names::HOST.into(),
+        description: Some("Rewind: calls for host-tool workers".into()),
+        subjects: vec![names::HOST_ALL.into()],
+        retention: RetentionPolicy::WorkQueue,
+        max_messages_per_subject: 1,
+        discard: DiscardPolicy::New,
+        discard_new_per_subject: true,
+        duplicate_window: Duration::from_millis(100),
+        ..Default::default()
+    }
+}
