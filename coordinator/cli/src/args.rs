@@ -1,0 +1,250 @@
+//! The command line. Each command's own behaviour is in the module of its noun.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::{Parser, Subcommand, ValueEnum};
+use rewind_model::{Json, RunId, RunStatus, ToolsetId, parse_duration};
+
+use crate::{api_key::ApiKey, exit::Exit};
+
+/// Where `rewind dev` keeps its data, and the client commands look for its `dev.json`.
+pub(crate) const DEFAULT_DATA: &str = ".rewind";
+
+/// Runs scripts that a language model wrote, durably.
+#[derive(Debug, Parser)]
+#[command(name = "rewind", version, after_help = Exit::HELP, max_term_width = 110)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Dev(DevArgs),
+    Toolset(ToolsetArgs),
+    Run(RunArgs),
+}
+
+/// How to find the server, and how to print what it says.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ClientArgs {
+    /// The API's address, such as http://127.0.0.1:7346.
+    #[arg(long, value_name = "URL", env = "REWIND_API", global = true)]
+    pub(crate) api: Option<String>,
+    /// The API key. Other users of the machine can see a command line: the environment is safer.
+    #[arg(
+        long,
+        value_name = "KEY",
+        env = "REWIND_KEY",
+        hide_env_values = true,
+        global = true
+    )]
+    pub(crate) key: Option<ApiKey>,
+    /// Where `rewind dev` keeps its data; without --api its dev.json names the server.
+    #[arg(long, value_name = "DIR", env = "REWIND_DATA", default_value = DEFAULT_DATA, global = true)]
+    pub(crate) data: PathBuf,
+    /// Print the API's JSON instead of text for people.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+/// Register toolsets, read what they pin, type-check scripts against them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = Exit::HELP)]
+pub(crate) struct ToolsetArgs {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    #[command(subcommand)]
+    pub(crate) command: ToolsetCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ToolsetCommand {
+    /// Connect to the toolset's servers and pin their tools; prints the toolset's id.
+    Register {
+        /// The toolset as JSON ({"mcp_servers": {…}, "host_tools": {…}}); `-` is stdin.
+        file: PathBuf,
+    },
+    /// What a toolset pins.
+    Show {
+        id: ToolsetId,
+        /// Exactly the bytes whose SHA-256 the id is.
+        #[arg(long)]
+        canonical: bool,
+    },
+    /// The TypeScript declarations that scripts are written against.
+    Declarations {
+        id: ToolsetId,
+        #[arg(long, value_enum, default_value_t = RenderingArg::Compact)]
+        rendering: RenderingArg,
+    },
+    /// Type-check a script without running it.
+    #[command(after_help = Exit::HELP)]
+    Check {
+        id: ToolsetId,
+        /// TypeScript; `-` is stdin.
+        script: PathBuf,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum RenderingArg {
+    /// For editors and the type-checker.
+    Full,
+    /// For a model's prompt.
+    Compact,
+}
+
+impl RenderingArg {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            RenderingArg::Full => "full",
+            RenderingArg::Compact => "compact",
+        }
+    }
+}
+
+/// Start runs and follow them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = Exit::HELP)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    #[command(subcommand)]
+    pub(crate) command: RunCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunCommand {
+    /// Start a run; prints its id, or with --wait its result.
+    #[command(after_help = Exit::HELP)]
+    Start(StartArgs),
+    /// One run: status, calls, result or error.
+    Get {
+        id: RunId,
+        /// Wait up to this long for the run's end, such as 30s.
+        #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+        wait: Option<Duration>,
+    },
+    /// Runs, the newest first.
+    List(ListArgs),
+    /// Follow a run until it ends: status, calls and lines of `console`.
+    #[command(after_help = Exit::HELP)]
+    Watch { id: RunId },
+    /// Every call of a run, then its lines of `console`.
+    Journal { id: RunId },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct StartArgs {
+    /// TypeScript with `export default async function main(input)`; `-` is stdin.
+    pub(crate) script: PathBuf,
+    /// What the script may call.
+    #[arg(long, value_name = "ID")]
+    pub(crate) toolset: ToolsetId,
+    /// The input as JSON, or @FILE; @- is stdin. `null` if absent.
+    #[arg(long, value_name = "JSON|@FILE")]
+    pub(crate) input: Option<String>,
+    /// The end user for whom the run acts.
+    #[arg(long)]
+    pub(crate) namespace: Option<String>,
+    /// May be given several times.
+    #[arg(long = "label", value_name = "K=V", value_parser = parse_label)]
+    pub(crate) labels: Vec<(String, String)>,
+    /// The same key returns the same run.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+    /// Wait for the end, and print the result (an error on stderr).
+    #[arg(long)]
+    pub(crate) wait: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    #[arg(long)]
+    pub(crate) status: Option<RunStatus>,
+    #[arg(long)]
+    pub(crate) namespace: Option<String>,
+    #[arg(long, value_name = "ID")]
+    pub(crate) toolset: Option<ToolsetId>,
+    /// Runs that have this label; may be given several times.
+    #[arg(long = "label", value_name = "K=V", value_parser = parse_label)]
+    pub(crate) labels: Vec<(String, String)>,
+    /// The most runs to print.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) limit: u32,
+}
+
+/// Run all of Rewind on this machine: NATS, a coordinator and nodes.
+///
+/// Restarts a part that dies. DIR/dev.json names the API, its key and the parts' process ids as soon as
+/// everything is ready; the other commands find the server by it. Ctrl-C stops everything in order.
+#[derive(Debug, clap::Args)]
+#[command(after_help = Exit::HELP)]
+pub(crate) struct DevArgs {
+    /// Where everything is kept: the key, NATS's data, all runs.
+    #[arg(long, value_name = "DIR", env = "REWIND_DATA", default_value = DEFAULT_DATA)]
+    pub(crate) data: PathBuf,
+    /// Where the API listens; port 0 picks a free one.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7346")]
+    pub(crate) listen: SocketAddr,
+    /// Number of nodes.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) nodes: u16,
+    /// Have NATS write each message to the disk before it acknowledges it: survives a power cut.
+    #[arg(long)]
+    pub(crate) sync_always: bool,
+    /// Write the parts' output to DIR/logs/NAME.log instead of stderr.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Open NATS's HTTP monitoring on this port of 127.0.0.1; 0 picks a free one.
+    #[arg(long, value_name = "PORT")]
+    pub(crate) nats_monitor: Option<u16>,
+    /// Give up when not everything is ready after this long.
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_duration)]
+    pub(crate) ready_timeout: Duration,
+    /// nats-server's executable; else PATH and .tools are searched.
+    #[arg(long, value_name = "PATH", env = "REWIND_NATS_SERVER")]
+    pub(crate) nats_server: Option<PathBuf>,
+    /// TypeScript's native tsc; else .tools and PATH are searched.
+    #[arg(long, value_name = "PATH", env = "REWIND_TSC")]
+    pub(crate) tsc: Option<PathBuf>,
+}
+
+fn parse_label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("a label is key=value".to_owned()),
+    }
+}
+
+/// # Errors
+/// A message for people when `text` is not one JSON value.
+pub(crate) fn parse_json(text: String, from: &str) -> Result<Json, crate::error::Error> {
+    Json::parse(text)
+        .map_err(|error| crate::error::Error::Usage(format!("{from} is not JSON: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        use clap::CommandFactory as _;
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_label_may_hold_equals_signs_in_its_value() {
+        assert_eq!(parse_label("a=b=c"), Ok(("a".into(), "b=c".into())));
+        assert!(parse_label("a").is_err());
+        assert!(parse_label("=b").is_err());
+    }
+
+    #[test]
+    fn debug_of_the_arguments_hides_the_key() {
+        let args = Args::parse_from(["rewind", "run", "list", "--key", "rk_secret"]);
+        assert!(!format!("{args:?}").contains("rk_secret"));
+    }
+}

@@ -1,0 +1,178 @@
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+
+use tokio::sync::watch;
+
+use super::{
+    GRACE,
+    child::{Spec, kill_group},
+    lock::Lock,
+    log::Log,
+    nats::Nats,
+    programs::Programs,
+    ready,
+    secrets::Secrets,
+    state::{DevState, Pids, Role, StateFile},
+    supervisor::Part,
+};
+
+/// What the parts are started with: fixed for one `rewind dev`, so that a restarted part is found where it was.
+#[derive(Debug)]
+pub(super) struct Launch {
+    /// The API's URL, as a client on this machine reaches it.
+    pub(super) api: String,
+    pub(super) data: PathBuf,
+    pub(super) listen: SocketAddr,
+    pub(super) lock: Lock,
+    pub(super) log: Arc<Log>,
+    pub(super) nats: Nats,
+    pub(super) programs: Programs,
+    pub(super) secrets: Secrets,
+}
+
+impl Launch {
+    pub(super) fn state_file(&self) -> StateFile {
+        StateFile::in_folder(&self.data)
+    }
+
+    /// What clients are told.
+    pub(super) fn state(&self, pids: Pids) -> DevState {
+        DevState {
+            api: self.api.clone(),
+            key: self.secrets.api_key.clone(),
+            nats: self.nats.url(&self.secrets),
+            pids,
+        }
+    }
+
+    fn nats_spec(&self) -> Spec {
+        Spec {
+            program: self.programs.nats_server.clone(),
+            args: vec!["--config".into(), self.nats.config_path().into()],
+            env: Vec::new(),
+            inherits: Some(self.lock.descriptor()),
+        }
+    }
+
+    fn coordinator_spec(&self) -> Spec {
+        Spec {
+            program: self.programs.coordinator.clone(),
+            args: vec![
+                "--nats".into(),
+                self.nats.url(&self.secrets).into(),
+                "--listen".into(),
+                self.listen.to_string().into(),
+                "--tsc".into(),
+                self.programs.tsc.clone().into(),
+            ],
+            env: vec![("REWIND_BOOTSTRAP_KEY", self.secrets.api_key.reveal().into())],
+            inherits: None,
+        }
+    }
+
+    fn node_spec(&self, role: Role) -> Spec {
+        Spec {
+            program: self.programs.node.clone(),
+            args: vec![
+                "--nats".into(),
+                self.nats.url(&self.secrets).into(),
+                "--name".into(),
+                role.to_string().into(),
+            ],
+            env: Vec::new(),
+            inherits: None,
+        }
+    }
+}
+
+/// The parts that run, and what they are started with.
+#[derive(Debug)]
+pub(super) struct Parts {
+    launch: Launch,
+    pids: watch::Sender<Pids>,
+    nats: Option<Part>,
+    coordinator: Option<Part>,
+    nodes: Vec<Part>,
+}
+
+impl Parts {
+    pub(super) fn new(launch: Launch) -> Self {
+        let (pids, _) = watch::channel(Pids::default());
+        Self {
+            launch,
+            pids,
+            nats: None,
+            coordinator: None,
+            nodes: Vec::new(),
+        }
+    }
+
+    pub(super) fn launch(&self) -> &Launch {
+        &self.launch
+    }
+
+    /// Changes whenever a part has another process.
+    pub(super) fn pids(&self) -> watch::Receiver<Pids> {
+        self.pids.subscribe()
+    }
+
+    pub(super) fn start_nats(&mut self) {
+        self.nats = Some(self.start(Role::Nats, self.launch.nats_spec()));
+    }
+
+    pub(super) fn start_coordinator(&mut self) {
+        self.coordinator = Some(self.start(Role::Coordinator, self.launch.coordinator_spec()));
+    }
+
+    pub(super) fn start_nodes(&mut self, count: u16) {
+        let roles = (0..usize::from(count)).map(Role::Node);
+        self.nodes = roles
+            .map(|role| self.start(role, self.launch.node_spec(role)))
+            .collect();
+    }
+
+    fn start(&self, role: Role, spec: Spec) -> Part {
+        Part::start(
+            role,
+            spec,
+            GRACE,
+            Arc::clone(&self.launch.log),
+            self.pids.clone(),
+        )
+    }
+
+    /// What is in the way of being ready, for people.
+    pub(super) async fn missing(&self) -> String {
+        if self.coordinator.is_none() {
+            return format!(
+                "nats-server does not answer at {}",
+                self.launch.nats.address
+            );
+        }
+        ready::missing(&self.launch.api).await
+    }
+
+    /// Stops the nodes first, so that they can record and hand over what they hold; then the coordinator;
+    /// then NATS, which they all need.
+    pub(super) async fn stop(&mut self) {
+        self.nodes.iter_mut().for_each(Part::request_stop);
+        for node in &mut self.nodes {
+            node.stopped().await;
+        }
+        for part in [&mut self.coordinator, &mut self.nats]
+            .into_iter()
+            .flatten()
+        {
+            part.stopped().await;
+        }
+    }
+
+    /// Kills everything at once. Nothing is lost by it: what the journal does not hold was never true.
+    pub(super) fn kill(&self) {
+        self.nats
+            .iter()
+            .chain(&self.coordinator)
+            .chain(&self.nodes)
+            .for_each(Part::abandon);
+        self.pids.borrow().all().for_each(kill_group);
+    }
+}

@@ -1,0 +1,114 @@
+use std::{
+    io::{self, Write as _},
+    path::Path,
+    time::Duration,
+};
+
+use rewind_model::{Json, Run, RunId, RunStatus, StartRun};
+
+use super::{diagnostic_text, follow::Follow, show};
+use crate::{
+    args::StartArgs,
+    client::{Answer, Client},
+    error::Error,
+    exit::Exit,
+    input,
+    output::{Progress, write_json},
+};
+
+/// How old progress may be that someone looks at.
+const REFRESH: Duration = Duration::from_secs(1);
+const UNWATCHED: Duration = Duration::from_secs(30);
+
+pub(super) async fn start(client: &Client, json: bool, args: StartArgs) -> Result<Exit, Error> {
+    let wait = args.wait;
+    let answer = client.post("v1/runs", &body_of(args)?).await?;
+    let run: Run = answer.to()?;
+    warn(&run)?;
+    if !wait {
+        if json {
+            write_json(&answer.body)?
+        } else {
+            writeln!(io::stdout(), "{}", run.id)?
+        }
+        return Ok(Exit::Done);
+    }
+    // A run that an idempotency key found may have ended long ago.
+    let (run, answer) = if run.status.ended() {
+        (run, answer)
+    } else {
+        wait_for(client, &run.id).await?
+    };
+    if json {
+        write_json(&answer.body)?;
+    } else if run.status == RunStatus::Completed {
+        writeln!(
+            io::stdout(),
+            "{}",
+            run.result.as_ref().map_or("null", Json::as_str)
+        )?;
+    } else {
+        writeln!(io::stderr(), "{}", show::failure(&run))?;
+    }
+    Ok(exit_of(run.status))
+}
+
+/// For the commands that follow a run to its end.
+pub(super) fn exit_of(status: RunStatus) -> Exit {
+    match status {
+        RunStatus::Failed | RunStatus::Cancelled => Exit::Failed,
+        RunStatus::Queued | RunStatus::Running | RunStatus::Waiting | RunStatus::Completed => {
+            Exit::Done
+        }
+    }
+}
+
+fn body_of(args: StartArgs) -> Result<StartRun, Error> {
+    let stdin = Path::new("-");
+    if args.script == stdin && args.input.as_deref() == Some("@-") {
+        return Err(Error::Usage(
+            "the script and the input cannot both be stdin".into(),
+        ));
+    }
+    let mut labels = std::collections::BTreeMap::new();
+    for (key, value) in args.labels {
+        if labels.insert(key.clone(), value).is_some() {
+            return Err(Error::Usage(format!("--label {key} is given twice")));
+        }
+    }
+    Ok(StartRun {
+        toolset: args.toolset,
+        script: input::text_of(&args.script)?,
+        input: args
+            .input
+            .as_deref()
+            .map(input::json_of)
+            .transpose()?
+            .unwrap_or_else(Json::null),
+        namespace: args.namespace,
+        labels,
+        idempotency_key: args.idempotency_key,
+    })
+}
+
+fn warn(run: &Run) -> io::Result<()> {
+    for warning in &run.warnings {
+        writeln!(io::stderr(), "warning: {}", diagnostic_text(warning))?;
+    }
+    Ok(())
+}
+
+async fn wait_for(client: &Client, id: &RunId) -> Result<(Run, Answer), Error> {
+    let mut progress = Progress::on_terminal();
+    let mut follow = Follow::new(client, id);
+    progress.show(&format!("{id} queued"));
+    loop {
+        let (run, answer) = follow
+            .poll(if progress.is_on() { REFRESH } else { UNWATCHED })
+            .await?;
+        if run.status.ended() {
+            return Ok((run, answer));
+        }
+        progress.show(&format!("{id} {}", show::state(&run)));
+    }
+}

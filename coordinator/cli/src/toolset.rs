@@ -1,0 +1,195 @@
+//! `rewind toolset`.
+
+use std::io::{self, Write as _};
+
+use rewind_model::{CheckScript, CheckedScript, RegisteredToolset, Tool, Toolset, ToolsetId};
+
+use crate::{
+    args::{ClientArgs, RenderingArg, ToolsetArgs, ToolsetCommand},
+    client::Client,
+    error::Error,
+    exit::Exit,
+    input,
+    output::{Align, Paint, Table, one_line, printable, write_json},
+    run::diagnostic_text,
+    server::Server,
+};
+
+pub(crate) async fn run(args: ToolsetArgs) -> Result<Exit, Error> {
+    let client = Client::new(&Server::find(&args.client)?)?;
+    match args.command {
+        ToolsetCommand::Register { file } => {
+            register(&client, &args.client, input::text_of(&file)?).await
+        }
+        ToolsetCommand::Show {
+            id,
+            canonical: true,
+        } => canonical(&client, &id).await,
+        ToolsetCommand::Show {
+            id,
+            canonical: false,
+        } => show(&client, &args.client, &id).await,
+        ToolsetCommand::Declarations { id, rendering } => {
+            declarations(&client, &args.client, &id, rendering).await
+        }
+        ToolsetCommand::Check { id, script } => {
+            check(&client, &args.client, &id, input::text_of(&script)?).await
+        }
+    }
+}
+
+/// The id alone is on stdout, so that `TS=$(rewind toolset register …)` works.
+async fn register(client: &Client, args: &ClientArgs, document: String) -> Result<Exit, Error> {
+    let answer = client.post_text("v1/toolsets", document).await?;
+    if args.json {
+        write_json(&answer.body)?;
+        return Ok(Exit::Done);
+    }
+    let registered: RegisteredToolset = answer.to()?;
+    writeln!(io::stdout(), "{}", registered.id)?;
+    let mut out = io::stderr().lock();
+    for (export, tools) in &registered.tools {
+        writeln!(
+            out,
+            "{}: {tools} {}",
+            one_line(export),
+            if *tools == 1 { "tool" } else { "tools" }
+        )?;
+    }
+    for warning in &registered.warnings {
+        writeln!(
+            out,
+            "warning: {}: {}",
+            one_line(&warning.tool),
+            one_line(&warning.reason)
+        )?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn canonical(client: &Client, id: &ToolsetId) -> Result<Exit, Error> {
+    let answer = client
+        .get(&format!("v1/toolsets/{id}"), &[("canonical", "true")])
+        .await?;
+    let mut out = io::stdout().lock();
+    // No newline: these bytes are what the id is the digest of.
+    out.write_all(answer.body.as_bytes())?;
+    out.flush()?;
+    Ok(Exit::Done)
+}
+
+async fn show(client: &Client, args: &ClientArgs, id: &ToolsetId) -> Result<Exit, Error> {
+    let answer = client.get(&format!("v1/toolsets/{id}"), &[]).await?;
+    if args.json {
+        write_json(&answer.body)?;
+        return Ok(Exit::Done);
+    }
+    let toolset: Toolset = answer.to()?;
+    let paint = Paint::for_stdout();
+    let mut out = io::stdout().lock();
+    writeln!(out, "{id}")?;
+    let mut servers = Table::new(&[
+        ("SERVER", Align::Left),
+        ("TOOLS", Align::Right),
+        ("URL", Align::Left),
+    ]);
+    for (export, server) in &toolset.mcp_servers {
+        servers.row([
+            export.into(),
+            server.tools.len().to_string().into(),
+            (&server.url).into(),
+        ]);
+    }
+    if !servers.is_empty() {
+        writeln!(out)?;
+        servers.write(&mut out, paint)?;
+    }
+    let mut tools = Table::new(&[
+        ("TOOL", Align::Left),
+        ("RESULT", Align::Left),
+        ("DESCRIPTION", Align::Left),
+    ]);
+    for (name, tool) in toolset.tools() {
+        let result = if tool.output_schema.is_some() {
+            "declared"
+        } else {
+            "any"
+        };
+        tools.row([name.to_string().into(), result.into(), summary(tool).into()]);
+    }
+    if !tools.is_empty() {
+        writeln!(out)?;
+        tools.write(&mut out, paint)?;
+    }
+    if let Some(http) = &toolset.http {
+        let hosts: Vec<_> = http
+            .allowed_hosts
+            .iter()
+            .map(|host| one_line(host))
+            .collect();
+        writeln!(out, "\nfetch may reach: {}", hosts.join(", "))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The beginning of a tool's description that fits a line of a table.
+fn summary(tool: &Tool) -> String {
+    const LONGEST: usize = 80;
+    let text = tool
+        .description
+        .as_deref()
+        .or(tool.title.as_deref())
+        .unwrap_or("");
+    let line = text.trim().lines().next().unwrap_or("");
+    match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+async fn declarations(
+    client: &Client,
+    args: &ClientArgs,
+    id: &ToolsetId,
+    rendering: RenderingArg,
+) -> Result<Exit, Error> {
+    let path = format!("v1/toolsets/{id}/declarations");
+    let answer = client
+        .get(&path, &[("rendering", rendering.as_str())])
+        .await?;
+    if args.json {
+        // The API's answer is text; in JSON it is a string.
+        write_json(&serde_json::Value::from(answer.body).to_string())?;
+    } else {
+        write!(io::stdout(), "{}", printable(&answer.body))?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn check(
+    client: &Client,
+    args: &ClientArgs,
+    id: &ToolsetId,
+    script: String,
+) -> Result<Exit, Error> {
+    let answer = client
+        .post(&format!("v1/toolsets/{id}/check"), &CheckScript { script })
+        .await?;
+    let checked: CheckedScript = answer.to()?;
+    let exit = if checked.ok { Exit::Done } else { Exit::Failed };
+    if args.json {
+        write_json(&answer.body)?;
+        return Ok(exit);
+    }
+    let mut out = io::stdout().lock();
+    for diagnostic in &checked.diagnostics {
+        writeln!(out, "{}", diagnostic_text(diagnostic))?;
+    }
+    for warning in &checked.warnings {
+        writeln!(out, "warning: {}", diagnostic_text(warning))?;
+    }
+    if checked.ok {
+        writeln!(out, "ok")?;
+    }
+    Ok(exit)
+}
