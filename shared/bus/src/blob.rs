@@ -37,6 +37,24 @@ impl Bus {
         if Digest::of(&bytes) == digest { Ok(bytes) } else { Err(unavailable("read a blob")("it changed while read")) }
     }
 
+    /// The first bytes of a blob, at most `limit`; the rest is not read, so they are not checked
+    /// against the digest. For display.
+    ///
+    /// # Errors
+    /// As [`Bus::get_blob`].
+    pub async fn blob_head(&self, digest: Digest, limit: usize) -> Result<Vec<u8>, BusError> {
+        let store = self.jetstream.get_object_store(names::BLOBS).await.map_err(unavailable("open the blob store"))?;
+        let object = store.get(digest.to_string()).await;
+        let object = object.map_err(|error| match error.kind() {
+            async_nats::jetstream::object_store::GetErrorKind::NotFound => BusError::BlobMissing(digest),
+            _ => unavailable("read a blob")(error),
+        })?;
+        let mut bytes = Vec::with_capacity(limit);
+        let limit = u64::try_from(limit).unwrap_or(u64::MAX);
+        object.take(limit).read_to_end(&mut bytes).await.map_err(unavailable("read a blob"))?;
+        Ok(bytes)
+    }
+
     /// The JSON text of a payload, from the blob store where it is there.
     ///
     /// # Errors
@@ -51,6 +69,14 @@ impl Bus {
         Json::parse(text).map_err(|error| malformed(error.to_string()))
     }
 
+    /// As [`Bus::payload_json`], however long NATS is away.
+    ///
+    /// # Errors
+    /// When there is no such blob, or it is no JSON.
+    pub async fn payload_json_surely(&self, payload: &Payload) -> Result<Json, BusError> {
+        self.retry("read a blob", || self.payload_json(payload)).await
+    }
+
     /// Puts an inline payload into the blob store.
     ///
     /// # Errors
@@ -59,6 +85,19 @@ impl Bus {
         if let Payload::Inline(json) = payload {
             let digest = self.put_blob(json.as_str().as_bytes()).await?;
             *payload = Payload::Blob { digest, size: json.len() as u64 };
+        }
+        Ok(())
+    }
+
+    /// As [`Bus::payload_to_blob`], however long NATS is away.
+    ///
+    /// # Errors
+    /// When the store refuses the blob for good.
+    pub async fn payload_to_blob_surely(&self, payload: &mut Payload) -> Result<(), BusError> {
+        if let Payload::Inline(json) = payload {
+            let bytes = json.as_str().as_bytes();
+            let digest = self.retry("store a blob", || self.put_blob(bytes)).await?;
+            *payload = Payload::Blob { digest, size: bytes.len() as u64 };
         }
         Ok(())
     }

@@ -84,6 +84,26 @@ impl Bus {
         self.cluster().await?.delete(node_key(&node.name)).await.map_err(unavailable("leave the cluster"))
     }
 
+    /// The last heartbeat of every node that has not left, whether it still lives or not: one that
+    /// [`Bus::watch_cluster`] repeats from here proves no life.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn last_heartbeats(&self) -> Result<Vec<NodeHeartbeat>, BusError> {
+        let bucket = self.cluster().await?;
+        let mut keys = bucket.keys().await.map_err(unavailable("list nodes"))?;
+        let mut heartbeats = Vec::new();
+        while let Some(key) = keys.next().await {
+            let key = key.map_err(unavailable("list nodes"))?;
+            if key.starts_with("node.")
+                && let Some(body) = bucket.get(&key).await.map_err(unavailable("list nodes"))?
+            {
+                heartbeats.extend(serde_json::from_slice::<NodeHeartbeat>(&body));
+            }
+        }
+        Ok(heartbeats)
+    }
+
     /// # Errors
     /// When NATS does not answer.
     pub async fn assignment(&self) -> Result<Option<Revised<Assignment>>, BusError> {

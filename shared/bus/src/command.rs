@@ -58,8 +58,9 @@ struct AnswerBody {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct AnswerError {
+    /// One of [`worker_code`]'s, or the tool's own, which the script finds in `details.code`.
     #[serde(default = "tool_failed")]
-    code: ErrorCode,
+    code: String,
     message: String,
     #[serde(default)]
     retryable: bool,
@@ -80,8 +81,32 @@ struct WakeBody {
     seq: Option<Seq>,
 }
 
-fn tool_failed() -> ErrorCode {
-    ErrorCode::ToolFailed
+fn tool_failed() -> String {
+    ErrorCode::ToolFailed.to_string()
+}
+
+/// The codes of Rewind that a worker may give. The others say what a worker cannot know.
+fn worker_code(text: &str) -> Option<ErrorCode> {
+    use ErrorCode::{InvalidArguments, InvalidResult, Timeout, TooLarge, ToolFailed, Unavailable};
+    [ToolFailed, InvalidArguments, InvalidResult, Timeout, Unavailable, TooLarge].into_iter().find(|code| code.as_str() == text)
+}
+
+/// A tool's own error code, as the script sees it: the member `code` of `details`. Details that are no
+/// object move to `details.details`; a `code` that they have already stays.
+pub fn details_with_code(details: Option<Json>, code: &str) -> Json {
+    use serde_json::{Map, value::RawValue};
+    let raw = |json: &Json| json.to::<Box<RawValue>>().ok();
+    let code = Json::from(serde_json::Value::from(code));
+    // Raw values, so that a number that no double holds stays exact.
+    let mut members = match details.as_ref().map(Json::to::<std::collections::BTreeMap<String, Box<RawValue>>>) {
+        Some(Ok(members)) => members,
+        Some(Err(_)) => details.as_ref().and_then(raw).map(|raw| ("details".into(), raw)).into_iter().collect(),
+        None => std::collections::BTreeMap::new(),
+    };
+    if let Some(code) = raw(&code) {
+        members.entry("code".into()).or_insert(code);
+    }
+    Json::of(&members).unwrap_or_else(|_| Json::from(serde_json::Value::Object(Map::new())))
 }
 
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
@@ -150,7 +175,7 @@ impl Bus {
             Outcome::Err(failure) => {
                 let failure = failure.clone();
                 let error = AnswerError {
-                    code: failure.code,
+                    code: failure.code.to_string(),
                     message: failure.message,
                     retryable: failure.retryable,
                     details: failure.details,
@@ -241,19 +266,40 @@ fn decode(message: &async_nats::Message) -> Result<Command, String> {
             let body: WakeBody = serde_json::from_slice(&message.payload).map_err(|error| error.to_string())?;
             Ok(Command::Wake { seq: body.seq })
         }
-        "answer" => answer(&message.payload).map(Command::Answer),
+        "answer" => answer(&message.payload).or_else(|why| refused_answer(&message.payload, why)).map(Command::Answer),
         other => Err(format!("{other:?} is no command")),
     }
 }
 
+/// A worker answered something that is no answer: it has let go of the call, so the call ends here,
+/// saying why, unless not even its number can be read.
+fn refused_answer(payload: &[u8], why: String) -> Result<Answer, String> {
+    #[derive(Deserialize)]
+    struct Which {
+        seq: Seq,
+        #[serde(default)]
+        attempt: u32,
+    }
+    let Ok(Which { seq, attempt }) = serde_json::from_slice(payload) else { return Err(why) };
+    let failure = ToolFailure::new(ErrorCode::InvalidResult, format!("the worker's answer is not valid: {why}"));
+    Ok(Answer { seq, attempt, outcome: Outcome::Err(failure), timed_out: false })
+}
+
 fn answer(payload: &[u8]) -> Result<Answer, String> {
     let body: AnswerBody = serde_json::from_slice(payload).map_err(|error| error.to_string())?;
+    if body.v != 1 {
+        return Err(format!("its version is {}, and this build reads version 1", body.v));
+    }
     let mut timed_out = false;
     let outcome = match (body.ok, body.error, body.blob) {
         (Some(json), None, None) => Outcome::Ok(Payload::Inline(json)),
         (None, Some(error), None) => {
-            timed_out = error.code == ErrorCode::Timeout;
-            let AnswerError { code, message, retryable, details } = error;
+            let AnswerError { code: text, message, retryable, details } = error;
+            let (code, details) = match worker_code(&text) {
+                Some(code) => (code, details),
+                None => (ErrorCode::ToolFailed, Some(details_with_code(details, &text))),
+            };
+            timed_out = code == ErrorCode::Timeout;
             Outcome::Err(ToolFailure { code, message, retryable, details })
         }
         (None, None, Some(blob)) => Outcome::Ok(Payload::Blob { digest: blob.sha256, size: blob.bytes }),
@@ -275,5 +321,30 @@ mod tests {
         for bad in ["{}", r#"{"v":1,"seq":3,"attempt":1}"#, r#"{"v":1,"seq":3,"attempt":1,"ok":1,"error":{"message":""}}"#] {
             assert!(answer(bad.as_bytes()).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_tools_own_code_is_found_in_the_details() {
+        let details = |body: &str| match answer(body.as_bytes()).expect("an error").outcome {
+            Outcome::Err(ToolFailure { code: ErrorCode::ToolFailed, details: Some(details), .. }) => details.into_string(),
+            other => panic!("{other:?}"),
+        };
+        let body = |rest: &str| format!(r#"{{"v":1,"seq":3,"attempt":1,"error":{{"code":"no_order","message":"m"{rest}}}}}"#);
+        assert_eq!(details(&body("")), r#"{"code":"no_order"}"#);
+        assert_eq!(details(&body(r#","details":{"id":12345678901234567890123}"#)), r#"{"code":"no_order","id":12345678901234567890123}"#);
+        assert_eq!(details(&body(r#","details":[1]"#)), r#"{"code":"no_order","details":[1]}"#);
+        // What only Rewind can know, a worker cannot say.
+        assert_eq!(details(&body("").replace("no_order", "cancelled")), r#"{"code":"cancelled"}"#);
+    }
+
+    #[test]
+    fn a_wrong_answer_ends_its_call() {
+        for bad in [r#"{"v":1,"seq":3,"attempt":2}"#, r#"{"v":2,"seq":3,"attempt":2,"ok":1}"#] {
+            let why = answer(bad.as_bytes()).expect_err(bad);
+            let refused = refused_answer(bad.as_bytes(), why).expect("its number is there");
+            assert_eq!((refused.seq, refused.attempt), (3, 2));
+            assert!(matches!(refused.outcome, Outcome::Err(failure) if failure.code == ErrorCode::InvalidResult));
+        }
+        assert!(refused_answer(b"no JSON", "why".into()).is_err());
     }
 }

@@ -104,6 +104,12 @@ impl Bus {
         }
     }
 
+    /// Is the connection up at this moment? While it is not, what is published is kept and sent later,
+    /// which is wrong for a request whose sender has been told that it failed.
+    pub fn connected(&self) -> bool {
+        self.jetstream.client().connection_state() == async_nats::connection::State::Connected
+    }
+
     /// Sends what is buffered. For orderly ends of a process.
     pub async fn flush(&self) {
         if let Err(error) = self.jetstream.client().flush().await {
@@ -112,7 +118,10 @@ impl Bus {
     }
 
     /// Tries `action` until it succeeds or fails for good, waiting longer each time, up to a second.
-    pub(crate) async fn retry<T, F, Fut>(&self, what: &'static str, action: F) -> Result<T, BusError>
+    ///
+    /// # Errors
+    /// What `action` failed with for good.
+    pub async fn retry<T, F, Fut>(&self, what: &'static str, action: F) -> Result<T, BusError>
     where
         F: Fn() -> Fut,
         Fut: Future<Output = Result<T, BusError>>,

@@ -9,6 +9,7 @@ use async_nats::{
         self, AckKind,
         consumer::{AckPolicy, PullConsumer, pull},
         message::Acker,
+        stream::LastRawMessageErrorKind,
     },
 };
 use futures::StreamExt;
@@ -16,7 +17,11 @@ use rewind_model::{Json, Key, Payload, RunId, Seq, TraceContext};
 
 use crate::{Bus, BusError, error::unavailable, names, names::header, publish::Published};
 
-/// A worker that is silent for this long has lost its call: it goes to another one.
+/// How long after its time the end of a request for calls may come before it counts as lost.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A worker that is silent for this long has lost its call: it goes to another one. An operator may
+/// give a queue another limit (its consumer's `ack_wait`): workers ask the queue, [`HostQueue::silence`].
 pub const SILENCE: Duration = Duration::from_secs(15);
 
 /// A call for a host worker.
@@ -24,7 +29,7 @@ pub const SILENCE: Duration = Duration::from_secs(15);
 pub struct HostCall {
     pub tool: String,
     pub key: Key,
-    /// From 1. A worker adds the queue's redeliveries.
+    /// From 1. In a call that a worker took, the queue's redeliveries are added.
     pub attempt: u32,
     pub arguments: Payload,
     /// Of one attempt, from when a worker has it.
@@ -42,11 +47,42 @@ pub enum Queued {
 }
 
 impl Bus {
-    /// Queues a call, once: a call that has not been answered is not queued a second time.
+    /// Queues a call, once: an attempt that is in the queue or with a worker is not queued a second
+    /// time. It takes the place of an earlier attempt of the same call, which may still be there when a
+    /// worker has said `timeout` and its acknowledgement is on the way.
     ///
     /// # Errors
     /// When NATS does not answer.
     pub async fn queue_host_call(&self, call: &HostCall) -> Result<Queued, BusError> {
+        if self.publish_host_call(call).await? == Queued::Now {
+            return Ok(Queued::Now);
+        }
+        match self.earlier_attempt(call).await? {
+            Some(sequence) => {
+                let stream = self.jetstream.get_stream_no_info(names::HOST).await.map_err(unavailable("queue a host call"))?;
+                // Fails where the acknowledgement came first: the place is free either way.
+                let _ = stream.delete_message(sequence).await;
+                self.publish_host_call(call).await
+            }
+            None => Ok(Queued::Already),
+        }
+    }
+
+    /// The queue's message of this call, if it is of an earlier attempt or gone by now.
+    async fn earlier_attempt(&self, call: &HostCall) -> Result<Option<u64>, BusError> {
+        let subject = names::host(&call.tool, &call.key.run, call.key.seq);
+        let stream = self.jetstream.get_stream_no_info(names::HOST).await.map_err(unavailable("queue a host call"))?;
+        match stream.get_last_raw_message_by_subject(&subject).await {
+            Ok(message) => {
+                let attempt = message.headers.get(header::ATTEMPT).and_then(|value| value.as_str().parse().ok());
+                Ok((attempt.unwrap_or(0) < call.attempt).then_some(message.sequence))
+            }
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(Some(0)),
+            Err(error) => Err(unavailable("queue a host call")(error)),
+        }
+    }
+
+    async fn publish_host_call(&self, call: &HostCall) -> Result<Queued, BusError> {
         let subject = names::host(&call.tool, &call.key.run, call.key.seq);
         let mut headers = HeaderMap::new();
         headers.insert(header::KEY, call.key.to_string().as_str());
@@ -99,22 +135,32 @@ impl Bus {
         }))
     }
 
-    /// The queue of one tool, shared by all of its workers.
+    /// The queue of one tool, shared by all of its workers. Made where there is none yet; one that is
+    /// there stays as it is.
     ///
     /// # Errors
-    /// When NATS does not answer.
+    /// When NATS does not answer, or the stream is not there yet.
     pub async fn host_queue(&self, tool: &str) -> Result<HostQueue, BusError> {
+        self.host_queue_or_new(tool, SILENCE).await
+    }
+
+    /// As [`Bus::host_queue`]; a queue that is made gets `silence` as its limit.
+    ///
+    /// # Errors
+    /// When NATS does not answer, or the stream is not there yet.
+    pub async fn host_queue_or_new(&self, tool: &str, silence: Duration) -> Result<HostQueue, BusError> {
         let stream = self.jetstream.get_stream_no_info(names::HOST).await.map_err(unavailable("open a tool's queue"))?;
+        let name = names::host_consumer(tool);
         let config = pull::Config {
-            durable_name: Some(names::host_consumer(tool)),
+            durable_name: Some(name.clone()),
             description: Some("Rewind: workers of one host tool".into()),
             filter_subject: names::host_of_tool(tool),
             ack_policy: AckPolicy::Explicit,
-            ack_wait: SILENCE,
+            ack_wait: silence,
             max_ack_pending: 50_000,
             ..Default::default()
         };
-        let consumer = stream.create_consumer(config).await.map_err(unavailable("open a tool's queue"))?;
+        let consumer = stream.get_or_create_consumer(&name, config).await.map_err(unavailable("open a tool's queue"))?;
         Ok(HostQueue { tool: tool.to_owned(), consumer })
     }
 }
@@ -132,30 +178,43 @@ impl std::fmt::Debug for HostQueue {
 }
 
 impl HostQueue {
-    /// Up to `most` calls; waits up to `wait` for the first one, and not at all for more than are there.
+    /// How long a worker of this queue may be silent about a call.
+    pub fn silence(&self) -> Duration {
+        self.consumer.cached_info().config.ack_wait
+    }
+
+    /// Up to `most` calls of those that are there; where there are none, waits up to `wait` for one.
+    ///
+    /// Each request is read to its end, so that no call is sent to a subscription that is gone: it
+    /// would be nobody's until the queue's silence is over.
     ///
     /// # Errors
-    /// When NATS does not answer.
+    /// When NATS does not answer, or the queue is gone: open it again.
     pub async fn take(&self, most: usize, wait: Duration) -> Result<Vec<TakenCall>, BusError> {
-        let mut messages = self
-            .consumer
-            .batch()
-            .max_messages(most)
-            .expires(wait)
-            .messages()
-            .await
-            .map_err(unavailable("take calls"))?;
+        if most > 1 || wait.is_zero() {
+            let there = self.consumer.fetch().max_messages(most).messages().await.map_err(unavailable("take calls"))?;
+            let calls = self.read(there, PATIENCE).await?;
+            if !calls.is_empty() || wait.is_zero() {
+                return Ok(calls);
+            }
+        }
+        let next =
+            self.consumer.batch().max_messages(1).expires(wait).messages().await.map_err(unavailable("take calls"))?;
+        self.read(next, wait + PATIENCE).await
+    }
+
+    async fn read(&self, mut messages: pull::Batch, patience: Duration) -> Result<Vec<TakenCall>, BusError> {
         let mut calls = Vec::new();
-        let mut patience = wait + Duration::from_secs(1);
-        while calls.len() < most {
+        loop {
             match tokio::time::timeout(patience, messages.next()).await {
                 Ok(Some(Ok(message))) => calls.extend(taken(&self.tool, message)),
-                Ok(Some(Err(error))) => return Err(BusError::unavailable("take calls")(error)),
-                Ok(None) | Err(_) => break,
+                // What came before the error is taken; the next request meets it again.
+                Ok(Some(Err(error))) if calls.is_empty() => return Err(BusError::unavailable("take calls")(error)),
+                Ok(Some(Err(_)) | None) => return Ok(calls),
+                // The connection was lost: the server knows nothing of the request any more.
+                Err(_) => return Ok(calls),
             }
-            patience = Duration::ZERO;
         }
-        Ok(calls)
     }
 }
 
@@ -166,6 +225,9 @@ pub struct TakenCall {
     pub call: HostCall,
     /// Subject for the answer.
     pub reply: String,
+    /// The attempt as it was queued, without redeliveries: the number that the answer repeats, and by
+    /// which the run knows which attempt ended.
+    pub attempt: u32,
     lease: Lease,
 }
 
@@ -178,12 +240,13 @@ impl std::fmt::Debug for Lease {
 }
 
 impl TakenCall {
-    /// Keeps the call from going to another worker for [`SILENCE`] from now.
+    /// Keeps the call from going to another worker for the queue's silence from now. Waits until the
+    /// queue has heard so.
     ///
     /// # Errors
     /// When NATS does not answer.
     pub async fn alive(&self) -> Result<(), BusError> {
-        self.lease.0.ack_with(AckKind::Progress).await.map_err(BusError::unavailable("keep a call"))
+        self.lease.0.double_ack_with(AckKind::Progress).await.map_err(BusError::unavailable("keep a call"))
     }
 
     /// The call has been answered. Waits until the queue has heard so.
@@ -194,10 +257,19 @@ impl TakenCall {
         self.lease.0.double_ack().await.map_err(BusError::unavailable("finish a call"))
     }
 
+    /// As [`TakenCall::done`], without waiting: the word is on its way, and costs no round trip. If it
+    /// is lost the call comes again, with the same key.
+    ///
+    /// # Errors
+    /// When the connection is closed.
+    pub async fn done_unconfirmed(&self) -> Result<(), BusError> {
+        self.lease.0.ack().await.map_err(BusError::unavailable("finish a call"))
+    }
+
     /// Gives the call back to the queue, unhandled, at once.
     ///
     /// # Errors
-    /// When NATS does not answer: it goes back by itself after [`SILENCE`].
+    /// When NATS does not answer: it goes back by itself after the queue's silence.
     pub async fn give_back(&self) -> Result<(), BusError> {
         self.lease.0.ack_with(AckKind::Nak(None)).await.map_err(BusError::unavailable("give a call back"))
     }
@@ -206,8 +278,12 @@ impl TakenCall {
 fn taken(tool: &str, message: jetstream::Message) -> Option<TakenCall> {
     let redelivered = message.info().map_or(0, |info| u32::try_from(info.delivered - 1).unwrap_or(0));
     let (message, acker) = message.split();
-    match decode(tool, &message, redelivered) {
-        Ok((call, reply)) => Some(TakenCall { call, reply, lease: Lease(acker) }),
+    match decode(tool, &message) {
+        Ok((mut call, reply)) => {
+            let attempt = call.attempt;
+            call.attempt = attempt.saturating_add(redelivered);
+            Some(TakenCall { call, reply, attempt, lease: Lease(acker) })
+        }
         Err(why) => {
             tracing::error!(subject = %message.subject, why, "a message that is no host call: left in its queue");
             None
@@ -215,7 +291,7 @@ fn taken(tool: &str, message: jetstream::Message) -> Option<TakenCall> {
     }
 }
 
-fn decode(tool: &str, message: &async_nats::Message, redelivered: u32) -> Result<(HostCall, String), String> {
+fn decode(tool: &str, message: &async_nats::Message) -> Result<(HostCall, String), String> {
     let headers = message.headers.as_ref().ok_or("it has no headers")?;
     let text = |name: &str| headers.get(name).map(|value| value.as_str().to_owned());
     let required = |name: &str| text(name).ok_or_else(|| format!("it has no {name} header"));
@@ -232,7 +308,7 @@ fn decode(tool: &str, message: &async_nats::Message, redelivered: u32) -> Result
     let call = HostCall {
         tool: tool.to_owned(),
         key: required(header::KEY)?.parse()?,
-        attempt: u32::try_from(number(header::ATTEMPT)?).unwrap_or(u32::MAX).saturating_add(redelivered),
+        attempt: u32::try_from(number(header::ATTEMPT)?).unwrap_or(u32::MAX),
         arguments,
         timeout: Duration::from_millis(number(header::TIMEOUT_MS)?),
         namespace: text(header::NAMESPACE),

@@ -77,6 +77,15 @@ pub struct Stored {
     pub entry: Entry,
 }
 
+/// The two ends of a run's journal: what it was started with, and what was recorded last.
+#[derive(Debug, Clone)]
+pub struct Ends {
+    pub first: Entry,
+    pub last: Entry,
+    /// As of `last`.
+    pub summary: Summary,
+}
+
 /// A run in the list, with the sequence of its last message.
 #[derive(Debug, Clone)]
 pub struct Listed {
@@ -153,6 +162,39 @@ impl Bus {
         }
         self.read_rest(&stream, &subject, next, &mut stored).await?;
         Ok(stored)
+    }
+
+    /// The first and the last entry of a run's journal (the same one in a short life), without what is
+    /// between them; `None` when there is no such run.
+    ///
+    /// # Errors
+    /// When NATS does not answer, or an entry cannot be read by this build.
+    pub async fn ends(&self, run: &RunId) -> Result<Option<Ends>, BusError> {
+        let subject = names::journal(run);
+        let stream = self.journal_stream().await?;
+        let first = stream.raw_message_builder().sequence(1).next_by_subject(subject.as_str()).send();
+        let (first, last) = futures::future::join(first, self.last_message(&subject)).await;
+        let first = match first {
+            Ok(message) => message,
+            Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => return Ok(None),
+            Err(error) => return Err(unavailable("read the journal")(error)),
+        };
+        // The first message can be written between the two requests.
+        let last = last?.unwrap_or_else(|| first.clone());
+        let Some(Listed { summary, .. }) = listed(last.sequence, &last.subject, Some(&last.headers)) else {
+            return Err(BusError::Malformed { what: subject, why: "the last message has no summary".into() });
+        };
+        let first = decode(first.sequence, &first.subject, &first.payload)?.entry;
+        let last = decode(last.sequence, &last.subject, &last.payload)?.entry;
+        Ok(Some(Ends { first, last, summary }))
+    }
+
+    /// As [`Bus::read`], however long NATS is away.
+    ///
+    /// # Errors
+    /// When an entry cannot be read by this build.
+    pub async fn read_surely(&self, run: &RunId) -> Result<Vec<Stored>, BusError> {
+        self.retry("read the journal", || self.read(run)).await
     }
 
     async fn read_rest(&self, stream: &Stream<()>, subject: &str, from: u64, stored: &mut Vec<Stored>) -> Result<(), BusError> {

@@ -65,7 +65,9 @@ impl Run {
             }
             Input::Due { seq } => self.decide_due(now, at, seq),
             Input::Idle => self.decide_idle(at),
-            Input::Broken(error) => vec![Record::Ended { at, end: End::Failed { error } }],
+            Input::Broken(error) => {
+                vec![Record::Ended { at, end: End::Failed { error: bounded(error, &self.limits) } }]
+            }
         }
     }
 
@@ -94,8 +96,10 @@ impl Run {
         policy: &Policy,
     ) -> Vec<Record> {
         let Some(pending) = self.outstanding().get(&seq) else { return Vec::new() };
-        if pending.phase != (Phase::Sent { attempt }) {
-            return Vec::new();
+        match pending.phase {
+            // An attempt after a back-off goes out without a record of its own: see `Run::due`.
+            Phase::Sent { attempt: last } | Phase::BackingOff { attempt: last, .. } if last == attempt => {}
+            Phase::Sent { .. } | Phase::BackingOff { .. } | Phase::Queued | Phase::Sleeping => return Vec::new(),
         }
         match policy.retry.wait_after(pending.failures + 1) {
             Some(wait) => vec![Record::AttemptFailed { at, seq, attempt, failure, retry_at: at.plus(wait) }],
@@ -117,15 +121,16 @@ impl Run {
     }
 
     fn decide_script(&self, at: Timestamp, turn: ScriptTurn) -> Vec<Record> {
-        let mut records = self.decide_logs(at, turn.logs);
+        let mut logs = turn.logs;
+        if turn.end.is_some() {
+            logs.extend(unsent(&turn.calls));
+        }
+        let mut records = self.decide_logs(at, logs);
         let room = self.limits.calls.saturating_sub(self.made());
         let over = turn.calls.len() > room as usize;
         let made = turn.calls.len();
         match turn.end {
-            Some(end) => {
-                records.extend(unsent(at, &turn.calls));
-                records.push(Record::Ended { at, end: ended(end, &self.limits) });
-            }
+            Some(end) => records.push(Record::Ended { at, end: ended(end, &self.limits) }),
             None if over => records.push(failed(
                 at,
                 "limit_calls",
@@ -162,15 +167,14 @@ impl Run {
 }
 
 /// Calls of the turn in which the script ended: nobody would get their results, so they are not
-/// sent, and the journal says so.
-fn unsent(at: Timestamp, calls: &[NewCall]) -> impl Iterator<Item = Record> + '_ {
-    calls.iter().filter_map(move |new| match &new.call {
+/// sent, and the run's console says so (within its limit: a loop can make any number of them).
+fn unsent(calls: &[NewCall]) -> impl Iterator<Item = (String, String)> + '_ {
+    calls.iter().filter_map(|new| match &new.call {
         Call::Sleep { .. } => None,
-        Call::Tool { tool, .. } => Some(Record::Logged {
-            at,
-            level: "warn".into(),
-            text: format!("{tool} was called but not awaited before the script returned; it was not sent"),
-        }),
+        Call::Tool { tool, .. } => {
+            let text = format!("{tool} was called but not awaited before the script returned; it was not sent");
+            Some(("warn".into(), text))
+        }
     })
 }
 
@@ -205,7 +209,7 @@ fn ended(end: ScriptEnd, limits: &Limits) -> End {
             ),
         },
         ScriptEnd::Returned(result) => End::Completed { result: Payload::Inline(result) },
-        ScriptEnd::Failed(error) => End::Failed { error },
+        ScriptEnd::Failed(error) => End::Failed { error: bounded(error, limits) },
     }
 }
 
@@ -215,6 +219,15 @@ fn failed(at: Timestamp, code: &str, message: String) -> Record {
 
 fn error(code: &str, message: String) -> RunError {
     RunError { code: code.into(), message, tool: None, key: None, stack: None }
+}
+
+/// A script throws errors with any message; the journal message that ends its run must stay small.
+fn bounded(mut error: RunError, limits: &Limits) -> RunError {
+    cut(&mut error.message, limits.log_line_bytes);
+    if let Some(stack) = &mut error.stack {
+        cut(stack, limits.log_line_bytes);
+    }
+    error
 }
 
 fn cut(text: &mut String, bytes: usize) {

@@ -103,6 +103,35 @@ impl Record {
         }
     }
 
+    /// Bytes of the texts that the record carries, without what encodes them.
+    pub fn size(&self) -> usize {
+        let json = |json: &Option<rewind_model::Json>| json.as_ref().map_or(0, rewind_model::Json::len);
+        match self {
+            Record::Created { spec, .. } => {
+                let labels: usize = spec.labels.iter().map(|(name, value)| name.len() + value.len()).sum();
+                spec.input.inline_size() + labels
+            }
+            Record::Called { call: Call::Tool { arguments, tool, .. }, .. } => {
+                arguments.inline_size() + tool.name.len() + tool.export.len()
+            }
+            Record::Refused { tool, failure, .. } => tool.name.len() + failure.message.len() + json(&failure.details),
+            Record::AttemptFailed { failure, .. } | Record::Completed { outcome: Outcome::Err(failure), .. } => {
+                failure.message.len() + json(&failure.details)
+            }
+            Record::Completed { outcome: Outcome::Ok(payload), .. } => payload.inline_size(),
+            Record::Logged { text, .. } => text.len(),
+            Record::Ended { end: End::Completed { result }, .. } => result.inline_size(),
+            Record::Ended { end: End::Failed { error }, .. } => {
+                error.message.len() + error.stack.as_ref().map_or(0, String::len)
+            }
+            Record::Ended { end: End::Cancelled, .. }
+            | Record::Adopted { .. }
+            | Record::Called { call: Call::Sleep { .. }, .. }
+            | Record::Fired { .. }
+            | Record::Waiting { .. } => 0,
+        }
+    }
+
     /// The payload that may be kept as a blob instead, if the record has one.
     pub fn payload_mut(&mut self) -> Option<&mut Payload> {
         match self {

@@ -33,8 +33,8 @@ pub enum Divergence {
     OtherCall { seq: Seq, then: String, now: String },
     #[error("on replay, the script did not make call {seq}, which the journal holds as {then}")]
     Missing { seq: Seq, then: String },
-    #[error("on replay, the script ended before the journal's records do")]
-    EndedEarly,
+    #[error("on replay, the script ended without call {seq}, which the journal holds as {then}")]
+    EndedEarly { seq: Seq, then: String },
 }
 
 impl Replay {
@@ -97,7 +97,13 @@ impl Replay {
         let both = self.recorded_logs.min(self.written_logs.len());
         self.recorded_logs -= both;
         self.written_logs.drain(..both);
-        if self.end.is_some() && !self.recorded.is_empty() { Err(Divergence::EndedEarly) } else { Ok(()) }
+        match self.recorded.front() {
+            Some(recorded) if self.end.is_some() => {
+                let (seq, then) = recorded.describe();
+                Err(Divergence::EndedEarly { seq, then })
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 }
 
@@ -133,7 +139,10 @@ impl Recorded {
 /// Names the call; its arguments are the user's, so only their digest is shown.
 fn describe(call: &Call) -> String {
     match call {
-        Call::Tool { tool, arguments, .. } => format!("{tool} with arguments {}", short(&arguments.digest())),
+        Call::Tool { tool, arguments, raw } => {
+            let raw = if *raw { ".raw" } else { "" };
+            format!("{tool}{raw} with arguments {}", short(&arguments.digest()))
+        }
         Call::Sleep { until } => format!("sleep until {until}"),
     }
 }

@@ -16,6 +16,8 @@ pub struct Run {
     owner: Option<Owner>,
     pending: BTreeMap<Seq, Pending>,
     in_flight: usize,
+    /// The tool call that was sent last for the first time: those queued have later numbers.
+    dequeued: Seq,
     made: Seq,
     logs: u32,
     waiting: bool,
@@ -104,6 +106,7 @@ impl Run {
             owner: None,
             pending: BTreeMap::new(),
             in_flight: 0,
+            dequeued: 0,
             made: 0,
             logs: 0,
             waiting: false,
@@ -160,6 +163,19 @@ impl Run {
         self.pending.iter().filter_map(|(seq, pending)| pending.effect(*seq)).collect()
     }
 
+    /// What the coming of an armed time calls for when [`Run::decide`] records nothing for it: the
+    /// next attempt of a call that backs off (its `AttemptFailed` is the durable fact behind it), or
+    /// the same time again, if whoever armed it has a faster clock than `now`.
+    pub fn due(&self, now: Timestamp, seq: Seq) -> Option<Effect> {
+        let pending = self.pending.get(&seq)?;
+        match (&pending.call, pending.phase) {
+            (_, Phase::BackingOff { attempt, until }) if now >= until => Some(Effect::Dispatch { seq, attempt }),
+            (Call::Sleep { until }, Phase::Sleeping) if now >= *until => None,
+            (_, Phase::BackingOff { .. } | Phase::Sleeping) => pending.effect(seq),
+            (_, Phase::Queued | Phase::Sent { .. }) => None,
+        }
+    }
+
     /// Applies a durable fact and says what it calls for.
     ///
     /// # Errors
@@ -188,7 +204,7 @@ impl Run {
                 Err(Why::WrongSeq { given: *seq, expected: self.made + 1 })
             }
             Record::AttemptFailed { seq, attempt, .. } => match self.phase(*seq)? {
-                Phase::Sent { attempt: last } if last == *attempt => Ok(()),
+                Phase::Sent { attempt: last } | Phase::BackingOff { attempt: last, .. } if last == *attempt => Ok(()),
                 _ => Err(Why::NotSent { seq: *seq, attempt: *attempt }),
             },
             // The answer to any attempt is the answer: all carry the same key, and a host worker
@@ -269,6 +285,7 @@ impl Run {
             Call::Tool { .. } if self.in_flight >= self.limits.calls_in_flight => Phase::Queued,
             Call::Tool { .. } => {
                 self.in_flight += 1;
+                self.dequeued = seq;
                 Phase::Sent { attempt: 1 }
             }
         };
@@ -281,10 +298,12 @@ impl Run {
     fn complete(&mut self, seq: Seq) -> Vec<Effect> {
         self.pending.remove(&seq);
         self.in_flight -= 1;
-        let Some((seq, next)) = self.pending.iter_mut().find(|(_, pending)| pending.phase == Phase::Queued) else {
+        let mut later = self.pending.range_mut(self.dequeued + 1..);
+        let Some((seq, next)) = later.find(|(_, pending)| pending.phase == Phase::Queued) else {
             return Vec::new();
         };
         self.in_flight += 1;
+        self.dequeued = *seq;
         next.phase = Phase::Sent { attempt: 1 };
         next.effect(*seq).into_iter().collect()
     }

@@ -1,7 +1,7 @@
 use std::io::IsTerminal;
 
 use opentelemetry::trace::TracerProvider as _;
-use opentelemetry_otlp::{WithExportConfig, WithHttpConfig};
+use opentelemetry_otlp::WithExportConfig;
 use opentelemetry_sdk::{Resource, propagation::TraceContextPropagator, trace::SdkTracerProvider};
 use tracing_subscriber::{EnvFilter, Layer, layer::SubscriberExt, util::SubscriberInitExt};
 
@@ -23,6 +23,16 @@ pub struct TelemetryArgs {
 #[derive(Debug)]
 pub struct Telemetry {
     provider: Option<SdkTracerProvider>,
+}
+
+impl Drop for Telemetry {
+    fn drop(&mut self) {
+        if let Some(provider) = &self.provider
+            && let Err(error) = provider.shutdown()
+        {
+            tracing::warn!(%error, "the last spans may not have been sent");
+        }
+    }
 }
 
 impl TelemetryArgs {
@@ -49,10 +59,8 @@ impl TelemetryArgs {
 }
 
 fn provider(service: &'static str, endpoint: &str) -> anyhow::Result<SdkTracerProvider> {
-    let client = reqwest_client()?;
     let exporter = opentelemetry_otlp::SpanExporter::builder()
         .with_http()
-        .with_http_client(client)
         .with_endpoint(endpoint)
         .build()?;
     let resource = Resource::builder().with_service_name(service).build();

@@ -1,0 +1,90 @@
+//! Values that stand in for what a coordinator would give.
+#![allow(dead_code, reason = "each test binary uses some of them")]
+
+use rewind_model::{
+    Digest, ErrorCode, Json, Limits, NodeId, Payload, Policy, Retry, RunId, Seq, Timestamp, ToolFailure, ToolName,
+    ToolsetId, TraceContext,
+};
+use rewind_run::{Call, NewCall, Record, Run, Spec};
+use std::{collections::BTreeMap, time::Duration};
+
+pub(crate) fn run_id() -> RunId {
+    RunId::of_bytes(b"a run")
+}
+
+pub(crate) fn node(number: u64) -> NodeId {
+    NodeId::of_bytes(&number.to_le_bytes())
+}
+
+pub(crate) fn at(ms: i64) -> Timestamp {
+    Timestamp::from_unix_ms(1_800_000_000_000 + ms)
+}
+
+pub(crate) fn json(text: &str) -> Json {
+    Json::parse(text).expect("a test's JSON is JSON")
+}
+
+pub(crate) fn inline(text: &str) -> Payload {
+    Payload::Inline(json(text))
+}
+
+pub(crate) fn tool(arguments: &str) -> Call {
+    named("github.create_issue", arguments)
+}
+
+pub(crate) fn named(tool: &str, arguments: &str) -> Call {
+    let tool: ToolName = tool.parse().expect("a test's tool name is one");
+    Call::Tool { tool, arguments: inline(arguments), raw: false }
+}
+
+pub(crate) fn sleep(ms: i64) -> Call {
+    Call::Sleep { until: at(ms) }
+}
+
+pub(crate) fn new_call(seq: Seq, call: Call) -> NewCall {
+    NewCall { seq, call, refused: None }
+}
+
+pub(crate) fn failure() -> ToolFailure {
+    ToolFailure::new(ErrorCode::Unavailable, "connection reset")
+}
+
+/// Three attempts, 10 ms and 20 ms between them.
+pub(crate) fn policy() -> Policy {
+    let retry = Retry {
+        max_attempts: 3,
+        initial_interval: Duration::from_millis(10),
+        max_interval: Duration::from_secs(1),
+        backoff: 2.0,
+    };
+    Policy { retry, ..Policy::default() }
+}
+
+pub(crate) fn spec() -> Spec {
+    Spec {
+        toolset: ToolsetId::of_bytes(b"a toolset"),
+        script: Digest::of("a script"),
+        input: inline("{\"n\":1}"),
+        namespace: None,
+        labels: BTreeMap::new(),
+        request: Digest::of("a request"),
+        trace: TraceContext::of_run(&run_id()),
+    }
+}
+
+pub(crate) fn created() -> Record {
+    Record::Created { at: at(0), spec: Box::new(spec()) }
+}
+
+pub(crate) fn adopted(epoch: u64) -> Record {
+    Record::Adopted { at: at(1), node: node(epoch), epoch }
+}
+
+/// The run that these records make.
+pub(crate) fn folded(limits: Limits, records: &[Record]) -> Run {
+    let mut run = Run::new(run_id(), limits);
+    for record in records {
+        run.fold(record).expect("a test's records are legal");
+    }
+    run
+}

@@ -1,0 +1,113 @@
+//! What is outstanding after some records, computed the slow and obvious way: the state machine
+//! is held against it, so it shares nothing with it but the records.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rewind_model::Seq;
+use rewind_run::{Call, Effect, Phase, Record};
+
+/// The phase of each call without an outcome.
+pub(crate) fn outstanding(records: &[Record], in_flight: usize) -> BTreeMap<Seq, Phase> {
+    let mut phases = BTreeMap::new();
+    for record in records {
+        match record {
+            Record::Called { seq, call: Call::Tool { .. }, .. } => {
+                phases.insert(*seq, Phase::Queued);
+            }
+            Record::Called { seq, call: Call::Sleep { .. }, .. } => {
+                phases.insert(*seq, Phase::Sleeping);
+            }
+            Record::Completed { seq, .. } | Record::Fired { seq, .. } => {
+                phases.remove(seq).expect("invariant 2: an outcome ends a call that has none");
+            }
+            Record::AttemptFailed { seq, attempt, retry_at, .. } => {
+                let phase = Phase::BackingOff { attempt: attempt + 1, until: *retry_at };
+                phases.insert(*seq, phase).expect("an attempt of an outstanding call");
+            }
+            Record::Adopted { .. } => {
+                for phase in phases.values_mut() {
+                    if let Phase::Sent { attempt } = phase {
+                        *attempt += 1;
+                    }
+                }
+            }
+            Record::Ended { .. } => phases.clear(),
+            Record::Created { .. } | Record::Refused { .. } | Record::Logged { .. } | Record::Waiting { .. } => {}
+        }
+        send_what_fits(&mut phases, in_flight);
+    }
+    phases
+}
+
+fn send_what_fits(phases: &mut BTreeMap<Seq, Phase>, in_flight: usize) {
+    let sent = |phase: &Phase| matches!(phase, Phase::Sent { .. } | Phase::BackingOff { .. });
+    while phases.values().filter(|phase| sent(phase)).count() < in_flight {
+        let Some(first) = phases.values_mut().find(|phase| **phase == Phase::Queued) else { return };
+        *first = Phase::Sent { attempt: 1 };
+    }
+}
+
+/// The effects that somebody has to perform for these calls to go on.
+pub(crate) fn pending(records: &[Record], in_flight: usize) -> Vec<Effect> {
+    let sleeps: BTreeMap<Seq, _> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Called { seq, call: Call::Sleep { until }, .. } => Some((*seq, *until)),
+            _ => None,
+        })
+        .collect();
+    outstanding(records, in_flight)
+        .into_iter()
+        .filter_map(|(seq, phase)| match phase {
+            Phase::Queued => None,
+            Phase::Sent { attempt } => Some(Effect::Dispatch { seq, attempt }),
+            Phase::BackingOff { until, .. } => Some(Effect::Arm { seq, at: until }),
+            Phase::Sleeping => Some(Effect::Arm { seq, at: sleeps[&seq] }),
+        })
+        .collect()
+}
+
+/// Every call that the records hold, sent or refused, as (seq, tool and arguments or sleep).
+pub(crate) fn calls(records: &[Record]) -> Vec<(Seq, String)> {
+    records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Called { seq, call, .. } => Some((*seq, name(call))),
+            Record::Refused { seq, tool, arguments, .. } => Some((*seq, format!("{tool} {arguments}"))),
+            _ => None,
+        })
+        .collect()
+}
+
+/// A call as [`calls`] names it. A refused one's `raw` is not recorded.
+pub(crate) fn name(call: &Call) -> String {
+    match call {
+        Call::Tool { tool, arguments, .. } => format!("{tool} {}", arguments.digest()),
+        Call::Sleep { until } => format!("sleep until {until}"),
+    }
+}
+
+/// Checks what holds for the records of any run, ended or not.
+pub(crate) fn check_history(records: &[Record]) {
+    let mut ended = BTreeSet::new();
+    let mut waits_until = BTreeMap::new();
+    for (n, record) in records.iter().enumerate() {
+        match record {
+            Record::Called { seq, call: Call::Sleep { until }, .. } => {
+                waits_until.insert(*seq, *until);
+            }
+            Record::Completed { seq, .. } | Record::Refused { seq, .. } => {
+                assert!(ended.insert(*seq), "invariant 2: call {seq} ends once");
+            }
+            Record::Fired { at, seq } => {
+                assert!(ended.insert(*seq), "invariant 7: timer {seq} fires once");
+                assert!(*at >= waits_until[seq], "invariant 7: timer {seq} never fires early");
+            }
+            Record::Ended { .. } => assert_eq!(n + 1, records.len(), "nothing follows the end"),
+            _ => {}
+        }
+    }
+    let seqs: Vec<Seq> = calls(records).into_iter().map(|(seq, _)| seq).collect();
+    assert!(seqs.iter().copied().eq(1..=seqs.len() as Seq), "calls are numbered in the order made: {seqs:?}");
+    assert!(records.is_sorted_by_key(Record::at), "journal time never goes back");
+}

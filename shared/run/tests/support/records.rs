@@ -1,0 +1,258 @@
+//! One record of every shape that a journal can hold.
+#![allow(dead_code, reason = "each test binary uses some of them")]
+
+use std::collections::BTreeMap;
+
+use rewind_model::{
+    Digest, ErrorCode, Json, Key, NodeId, Outcome, Payload, RunError, RunId, Timestamp, ToolFailure, ToolName,
+    ToolsetId, TraceContext,
+};
+use rewind_run::{Call, End, Record, Spec};
+
+/// Names the shape of a value, and lists all names: a variant without a name does not compile, and
+/// a name without a golden file fails the test.
+macro_rules! shapes {
+    ($list:ident, $name:ident($type:ty) { $($pattern:pat => $shape:literal,)* }) => {
+        pub(crate) const $list: &[&str] = &[$($shape),*];
+        pub(crate) fn $name(value: &$type) -> &'static str {
+            match value { $($pattern => $shape,)* }
+        }
+    };
+}
+
+shapes!(RECORDS, record_shape(Record) {
+    Record::Created { .. } => "created",
+    Record::Adopted { .. } => "adopted",
+    Record::Called { .. } => "called",
+    Record::Refused { .. } => "refused",
+    Record::AttemptFailed { .. } => "attempt_failed",
+    Record::Completed { .. } => "completed",
+    Record::Fired { .. } => "fired",
+    Record::Logged { .. } => "logged",
+    Record::Waiting { .. } => "waiting",
+    Record::Ended { .. } => "ended",
+});
+shapes!(CALLS, call_shape(Call) {
+    Call::Tool { raw: false, .. } => "tool",
+    Call::Tool { raw: true, .. } => "tool, raw",
+    Call::Sleep { .. } => "sleep",
+});
+shapes!(ENDS, end_shape(End) {
+    End::Completed { .. } => "end completed",
+    End::Failed { .. } => "end failed",
+    End::Cancelled => "end cancelled",
+});
+shapes!(OUTCOMES, outcome_shape(Outcome) {
+    Outcome::Ok(_) => "ok",
+    Outcome::Err(_) => "err",
+});
+shapes!(PAYLOADS, payload_shape(Payload) {
+    Payload::Inline(_) => "inline",
+    Payload::Blob { .. } => "blob",
+});
+shapes!(FAILURES, failure_shape(ToolFailure) {
+    ToolFailure { details: None, .. } => "without details",
+    ToolFailure { details: Some(_), .. } => "with details",
+});
+shapes!(CODES, code_shape(ErrorCode) {
+    ErrorCode::InvalidArguments => "invalid_arguments",
+    ErrorCode::ToolFailed => "tool_failed",
+    ErrorCode::InvalidResult => "invalid_result",
+    ErrorCode::Timeout => "timeout",
+    ErrorCode::Unavailable => "unavailable",
+    ErrorCode::OutcomeUnknown => "outcome_unknown",
+    ErrorCode::Rejected => "rejected",
+    ErrorCode::Credentials => "credentials",
+    ErrorCode::Refused => "code refused",
+    ErrorCode::TooLarge => "too_large",
+    ErrorCode::Cancelled => "code cancelled",
+    ErrorCode::NotRecorded => "not_recorded",
+});
+shapes!(NAMESPACES, namespace_shape(Spec) {
+    Spec { namespace: None, .. } => "without namespace",
+    Spec { namespace: Some(_), .. } => "with namespace",
+});
+shapes!(TRACES, trace_shape(TraceContext) {
+    TraceContext { tracestate: None, .. } => "without tracestate",
+    TraceContext { tracestate: Some(_), .. } => "with tracestate",
+});
+shapes!(ERROR_TOOLS, error_tool_shape(RunError) {
+    RunError { tool: None, .. } => "without tool",
+    RunError { tool: Some(_), .. } => "with tool",
+});
+shapes!(ERROR_KEYS, error_key_shape(RunError) {
+    RunError { key: None, .. } => "without key",
+    RunError { key: Some(_), .. } => "with key",
+});
+shapes!(ERROR_STACKS, error_stack_shape(RunError) {
+    RunError { stack: None, .. } => "without stack",
+    RunError { stack: Some(_), .. } => "with stack",
+});
+
+/// Every shape that some golden file has to have.
+pub(crate) fn all_shapes() -> impl Iterator<Item = &'static str> {
+    let lists = [
+        RECORDS,
+        CALLS,
+        ENDS,
+        OUTCOMES,
+        PAYLOADS,
+        FAILURES,
+        CODES,
+        NAMESPACES,
+        TRACES,
+        ERROR_TOOLS,
+        ERROR_KEYS,
+        ERROR_STACKS,
+    ];
+    lists.into_iter().flatten().copied()
+}
+
+/// The shapes that a record is made of.
+pub(crate) fn shapes_of(record: &Record) -> Vec<&'static str> {
+    let mut shapes = vec![record_shape(record)];
+    match record {
+        Record::Created { spec, .. } => {
+            shapes.extend([payload_shape(&spec.input), namespace_shape(spec), trace_shape(&spec.trace)]);
+        }
+        Record::Called { call, .. } => {
+            shapes.push(call_shape(call));
+            if let Call::Tool { arguments, .. } = call {
+                shapes.push(payload_shape(arguments));
+            }
+        }
+        Record::Refused { failure, .. } | Record::AttemptFailed { failure, .. } => {
+            shapes.extend([failure_shape(failure), code_shape(&failure.code)]);
+        }
+        Record::Completed { outcome, .. } => {
+            shapes.push(outcome_shape(outcome));
+            match outcome {
+                Outcome::Ok(payload) => shapes.push(payload_shape(payload)),
+                Outcome::Err(failure) => shapes.extend([failure_shape(failure), code_shape(&failure.code)]),
+            }
+        }
+        Record::Ended { end, .. } => {
+            shapes.push(end_shape(end));
+            match end {
+                End::Completed { result } => shapes.push(payload_shape(result)),
+                End::Failed { error } => {
+                    shapes.extend([error_tool_shape(error), error_key_shape(error), error_stack_shape(error)]);
+                }
+                End::Cancelled => {}
+            }
+        }
+        Record::Adopted { .. } | Record::Fired { .. } | Record::Logged { .. } | Record::Waiting { .. } => {}
+    }
+    shapes
+}
+
+/// Every golden record, by the name of its file.
+pub(crate) fn all() -> BTreeMap<String, Record> {
+    let mut all: BTreeMap<String, Record> = BTreeMap::new();
+    let mut add = |name: &str, record: Record| {
+        assert!(all.insert(name.to_string(), record).is_none(), "{name} is there twice");
+    };
+    let at = moment(0);
+    add("created_least", Record::Created { at, spec: Box::new(least_spec()) });
+    add("created_most", Record::Created { at, spec: Box::new(most_spec()) });
+    add("adopted", Record::Adopted { at, node: NodeId::of_bytes(b"node"), epoch: u64::MAX });
+    let call = |arguments, raw| Call::Tool { tool: tool(), arguments, raw };
+    add("called_tool", Record::Called { at, seq: 1, call: call(inline(), false) });
+    add("called_tool_raw", Record::Called { at, seq: 2, call: call(inline(), true) });
+    add("called_tool_blob", Record::Called { at, seq: 3, call: call(blob(), false) });
+    add("called_sleep", Record::Called { at, seq: 10_000, call: Call::Sleep { until: moment(864_000_000) } });
+    let arguments = Digest::of("arguments");
+    let refused = |failure| Record::Refused { at, seq: 4, tool: tool(), arguments, failure };
+    add("refused", refused(ToolFailure::new(ErrorCode::InvalidArguments, "`title` is missing")));
+    add("refused_details", refused(with_details(ErrorCode::InvalidArguments)));
+    let failed = |failure| Record::AttemptFailed { at, seq: 1, attempt: 1, failure, retry_at: moment(200) };
+    add("attempt_failed", failed(ToolFailure::new(ErrorCode::Unavailable, "connection reset")));
+    add("attempt_failed_details", failed(with_details(ErrorCode::Timeout)));
+    let completed = |outcome| Record::Completed { at, seq: 1, attempt: 2, outcome };
+    add("completed_ok", completed(Outcome::Ok(inline())));
+    add("completed_ok_blob", completed(Outcome::Ok(blob())));
+    add("completed_err_details", completed(Outcome::Err(with_details(ErrorCode::ToolFailed))));
+    for code in codes() {
+        let failure = ToolFailure::new(code, "what happened");
+        add(&format!("completed_err_{code}"), completed(Outcome::Err(failure)));
+    }
+    add("fired", Record::Fired { at, seq: 2 });
+    add("logged", Record::Logged { at, level: "warn".into(), text: "ünï\u{1F980}\n\"quoted\"".into() });
+    add("waiting", Record::Waiting { at });
+    let ended = |end| Record::Ended { at, end };
+    add("ended_completed", ended(End::Completed { result: inline() }));
+    add("ended_completed_blob", ended(End::Completed { result: blob() }));
+    add("ended_cancelled", ended(End::Cancelled));
+    add("ended_failed_least", ended(End::Failed { error: least_error() }));
+    let error = RunError {
+        tool: Some(tool()),
+        key: Some(Key { run: RunId::of_bytes(b"run"), seq: 7 }),
+        stack: Some("Error: no\n    at main (script.ts:3:9)".into()),
+        ..least_error()
+    };
+    add("ended_failed_most", ended(End::Failed { error }));
+    all
+}
+
+/// 2026-11-30T12:34:56.789Z and later by `ms`.
+fn moment(ms: i64) -> Timestamp {
+    Timestamp::from_unix_ms(1_796_042_096_789 + ms)
+}
+
+fn tool() -> ToolName {
+    ToolName::new("docs", "resolve.library-id")
+}
+
+/// With a number that no double holds and a text that JSON escapes.
+fn inline() -> Payload {
+    let text = "{\"n\":12345678901234567890123,\"text\":\"a\\nü\",\"list\":[null,true,1.5e300]}";
+    Payload::Inline(Json::parse(text).expect("JSON"))
+}
+
+fn blob() -> Payload {
+    Payload::Blob { digest: Digest::of("blob"), size: 300_000 }
+}
+
+fn with_details(code: ErrorCode) -> ToolFailure {
+    let details = Json::parse("[{\"path\":\"/title\",\"message\":\"required\"}]").expect("JSON");
+    ToolFailure { details: Some(details), ..ToolFailure::new(code, "what happened") }
+}
+
+fn least_spec() -> Spec {
+    Spec {
+        toolset: ToolsetId::of_bytes(b"toolset"),
+        script: Digest::of("script"),
+        input: inline(),
+        namespace: None,
+        labels: BTreeMap::new(),
+        request: Digest::of("request"),
+        trace: TraceContext::of_run(&RunId::of_bytes(b"run")),
+    }
+}
+
+fn most_spec() -> Spec {
+    let trace = TraceContext { tracestate: Some("vendor=value".into()), ..least_spec().trace };
+    let labels = [("team", "billing"), ("ünï", "")].map(|(name, value)| (name.into(), value.into()));
+    Spec { input: blob(), namespace: Some("customer-1".into()), labels: labels.into(), trace, ..least_spec() }
+}
+
+fn least_error() -> RunError {
+    RunError { code: "script_error".into(), message: "no".into(), tool: None, key: None, stack: None }
+}
+
+fn codes() -> [ErrorCode; CODES.len()] {
+    [
+        ErrorCode::InvalidArguments,
+        ErrorCode::ToolFailed,
+        ErrorCode::InvalidResult,
+        ErrorCode::Timeout,
+        ErrorCode::Unavailable,
+        ErrorCode::OutcomeUnknown,
+        ErrorCode::Rejected,
+        ErrorCode::Credentials,
+        ErrorCode::Refused,
+        ErrorCode::TooLarge,
+        ErrorCode::Cancelled,
+        ErrorCode::NotRecorded,
+    ]
+}

@@ -1,0 +1,27 @@
+use rewind_model::{Key, Outcome, Payload, ToolFailure, ToolName, TraceContext};
+
+/// One attempt of one call. Every attempt of a call has the same key and the same arguments.
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    pub key: Key,
+    /// From 1.
+    pub number: u32,
+    pub tool: ToolName,
+    pub arguments: Payload,
+    /// The script asked for the whole MCP result.
+    pub raw: bool,
+    pub namespace: Option<String>,
+    /// Of this attempt, not of the run.
+    pub trace: TraceContext,
+}
+
+/// What became of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sent {
+    /// The tool answered, or can never be asked.
+    Answered(Outcome),
+    /// No answer came. The tool may have got the call.
+    Interrupted(ToolFailure),
+    /// It is in a queue; the answer comes as a command.
+    Queued,
+}

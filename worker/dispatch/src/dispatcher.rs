@@ -1,0 +1,117 @@
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Mutex, PoisonError},
+};
+
+use rewind_bus::{Bus, BusError, host::HostCall};
+use rewind_mcp::{Call, CallResult, Client, Endpoint, McpError, Unwrapped, unwrap};
+use rewind_model::{ErrorCode, Json, Limits, McpServer, Outcome, Payload, Policy, ToolFailure, ToolKind};
+use tracing::Instrument;
+
+use crate::{Attempt, Sent, Tools, failure};
+
+/// A connection is found again by where it goes and what every request on it carries.
+type EndpointKey = (String, BTreeMap<String, String>);
+
+/// Sends calls. One for a node: it keeps the connections to MCP servers.
+#[derive(Debug)]
+pub struct Dispatcher {
+    bus: Bus,
+    limits: Limits,
+    clients: Mutex<HashMap<EndpointKey, Client>>,
+}
+
+impl Dispatcher {
+    pub fn new(bus: Bus, limits: Limits) -> Self {
+        Self { bus, limits, clients: Mutex::default() }
+    }
+
+    /// Makes one attempt of a call that is in the journal. Dropping the future gives the call up.
+    pub async fn send(&self, tools: &Tools, attempt: &Attempt) -> Sent {
+        let span = tracing::info_span!("tool.call", tool = %attempt.tool, key = %attempt.key, attempt = attempt.number);
+        self.route(tools, attempt).instrument(span).await
+    }
+
+    async fn route(&self, tools: &Tools, attempt: &Attempt) -> Sent {
+        let sent = match tools.find(&attempt.tool) {
+            None => {
+                let message = format!("{} is not a tool of this run's toolset", attempt.tool);
+                Ok(answered_error(ErrorCode::InvalidArguments, message))
+            }
+            Some((ToolKind::Host, tool)) => self.queue(attempt, &tool.policy).await,
+            Some((ToolKind::Mcp(server), tool)) => self.call(tools, server, attempt, &tool.policy).await,
+        };
+        // Not the tool's fault: the blob store or the queue could not be reached, or will never do.
+        sent.unwrap_or_else(|error| {
+            let failure = ToolFailure::new(ErrorCode::Unavailable, format!("{} was not called: {error}", attempt.tool));
+            if error.retryable() { Sent::Interrupted(failure) } else { Sent::Answered(Outcome::Err(failure)) }
+        })
+    }
+
+    async fn queue(&self, attempt: &Attempt, policy: &Policy) -> Result<Sent, BusError> {
+        let call = HostCall {
+            tool: attempt.tool.name.clone(),
+            key: attempt.key.clone(),
+            attempt: attempt.number,
+            arguments: attempt.arguments.clone(),
+            timeout: policy.timeout,
+            namespace: attempt.namespace.clone(),
+            trace: attempt.trace.clone(),
+        };
+        self.bus.queue_host_call(&call).await.map(|_| Sent::Queued)
+    }
+
+    async fn call(&self, tools: &Tools, server: &McpServer, attempt: &Attempt, policy: &Policy) -> Result<Sent, BusError> {
+        let arguments = self.bus.payload_json(&attempt.arguments).await?;
+        let key = attempt.key.to_string();
+        let call = Call {
+            trace: Some(&attempt.trace),
+            timeout: policy.timeout,
+            max_result_bytes: self.limits.result_bytes,
+            ..Call::new(&attempt.tool.name, &arguments, &key)
+        };
+        let result = match self.client(server) {
+            Ok(client) => client.call(call).await,
+            Err(error) => Err(error),
+        };
+        match result {
+            Ok(result) => self.outcome(tools, attempt, result).await.map(Sent::Answered),
+            Err(error) => Ok(failure::of_mcp(&error)),
+        }
+    }
+
+    async fn outcome(&self, tools: &Tools, attempt: &Attempt, result: CallResult) -> Result<Outcome, BusError> {
+        let value = match unwrap(&result) {
+            Unwrapped::Failed(message) => return Ok(Outcome::Err(ToolFailure::new(ErrorCode::ToolFailed, message))),
+            Unwrapped::Value(value) => value,
+        };
+        if let Some(failure) = tools.result_refusal(&attempt.tool, &value) {
+            return Ok(Outcome::Err(failure));
+        }
+        let value = if attempt.raw { result.into_raw() } else { value };
+        self.payload(value).await.map(Outcome::Ok)
+    }
+
+    async fn payload(&self, value: Json) -> Result<Payload, BusError> {
+        let mut payload = Payload::Inline(value);
+        if payload.inline_size() > self.limits.inline_bytes {
+            self.bus.payload_to_blob(&mut payload).await?;
+        }
+        Ok(payload)
+    }
+
+    fn client(&self, server: &McpServer) -> Result<Client, McpError> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (server.url.clone(), server.headers.clone());
+        if let Some(client) = clients.get(&key) {
+            return Ok(client.clone());
+        }
+        let client = Client::new(&Endpoint { url: server.url.clone(), headers: server.headers.clone() })?;
+        clients.insert(key, client.clone());
+        Ok(client)
+    }
+}
+
+fn answered_error(code: ErrorCode, message: String) -> Sent {
+    Sent::Answered(Outcome::Err(ToolFailure::new(code, message)))
+}

@@ -1,0 +1,23 @@
+//! What a failed attempt is to the script.
+
+use rewind_mcp::McpError;
+use rewind_model::{ErrorCode, Outcome, ToolFailure};
+
+use crate::Sent;
+
+pub(crate) fn of_mcp(error: &McpError) -> Sent {
+    let failure = ToolFailure { retryable: error.retryable(), ..ToolFailure::new(code(error), error.to_string()) };
+    if error.retryable() { Sent::Interrupted(failure) } else { Sent::Answered(Outcome::Err(failure)) }
+}
+
+fn code(error: &McpError) -> ErrorCode {
+    match error {
+        McpError::Timeout { .. } => ErrorCode::Timeout,
+        McpError::InvalidArguments { .. } => ErrorCode::InvalidArguments,
+        McpError::Unauthorized { .. } => ErrorCode::Credentials,
+        McpError::TooLarge { .. } => ErrorCode::TooLarge,
+        McpError::Protocol { .. } | McpError::Unsupported { .. } => ErrorCode::ToolFailed,
+        // `McpError` is open to new kinds; what is not known to be an answer is no answer.
+        _ => ErrorCode::Unavailable,
+    }
+}

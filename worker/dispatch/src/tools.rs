@@ -1,0 +1,88 @@
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
+
+use rewind_model::{ErrorCode, Json, Limits, Policy, Tool, ToolFailure, ToolKind, ToolName, Toolset};
+use rewind_schema::{Validator, Violation};
+
+/// A toolset made ready for calls: validators are built on first use and kept.
+#[derive(Debug)]
+pub struct Tools {
+    toolset: Toolset,
+    limits: Limits,
+    validators: HashMap<ToolName, Validators>,
+}
+
+#[derive(Debug, Default)]
+struct Validators {
+    input: OnceLock<Option<Arc<Validator>>>,
+    output: OnceLock<Option<Arc<Validator>>>,
+}
+
+impl Tools {
+    pub fn new(toolset: Toolset, limits: Limits) -> Self {
+        let validators = toolset.tools().map(|(name, _)| (name, Validators::default())).collect();
+        Self { toolset, limits, validators }
+    }
+
+    pub fn toolset(&self) -> &Toolset {
+        &self.toolset
+    }
+
+    pub fn find(&self, tool: &ToolName) -> Option<(ToolKind<'_>, &Tool)> {
+        self.toolset.tool(tool)
+    }
+
+    /// The tool's pinned policy.
+    pub fn policy(&self, tool: &ToolName) -> Option<&Policy> {
+        self.find(tool).map(|(_, tool)| &tool.policy)
+    }
+
+    /// Why a call must not be sent, if it must not: a tool that the toolset does not pin, or arguments
+    /// that its pinned schema refuses.
+    pub fn refusal(&self, tool: &ToolName, arguments: &Json) -> Option<ToolFailure> {
+        let Some((_, pinned)) = self.find(tool) else {
+            return Some(ToolFailure::new(
+                ErrorCode::InvalidArguments,
+                format!("{tool} is not a tool of this run's toolset"),
+            ));
+        };
+        let built = &self.validators.get(tool)?.input;
+        let validator = built.get_or_init(|| build(tool, &pinned.input_schema, &self.limits));
+        let violations = validator.as_ref()?.validate_json(arguments.as_str()).err()?;
+        Some(ToolFailure::new(
+            ErrorCode::InvalidArguments,
+            format!("the arguments of {tool} do not match its schema: {}", list(&violations)),
+        ))
+    }
+
+    /// Why a result is not what the tool declares, if it is not.
+    pub fn result_refusal(&self, tool: &ToolName, result: &Json) -> Option<ToolFailure> {
+        let (_, pinned) = self.find(tool)?;
+        let schema = pinned.output_schema.as_ref()?;
+        let built = &self.validators.get(tool)?.output;
+        let validator = built.get_or_init(|| build(tool, schema, &self.limits));
+        let violations = validator.as_ref()?.validate_json(result.as_str()).err()?;
+        Some(ToolFailure::new(
+            ErrorCode::InvalidResult,
+            format!("the result of {tool} does not match its declared output schema: {}", list(&violations)),
+        ))
+    }
+}
+
+/// Registration has checked the schema. If this build cannot use it all the same, the call is sent
+/// unchecked: the server checks it, too.
+fn build(tool: &ToolName, schema: &serde_json::Value, limits: &Limits) -> Option<Arc<Validator>> {
+    match Validator::new(schema, limits) {
+        Ok((validator, _)) => Some(Arc::new(validator)),
+        Err(error) => {
+            tracing::warn!(%tool, %error, "a pinned schema cannot be used; calls go out unchecked");
+            None
+        }
+    }
+}
+
+fn list(violations: &[Violation]) -> String {
+    violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}

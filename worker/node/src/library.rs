@@ -1,0 +1,72 @@
+//! Toolsets and scripts by digest, kept while runs use them and a while longer.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use rewind_bus::{Bus, BusError, catalog::CompiledScript};
+use rewind_dispatch::Tools;
+use rewind_model::{Digest, Limits, ToolsetId};
+
+/// Entries of each kind. What is still in use outlives its place here.
+const KEPT: usize = 256;
+
+#[derive(Debug)]
+pub(crate) struct Library {
+    bus: Bus,
+    limits: Limits,
+    tools: Mutex<HashMap<ToolsetId, Arc<Tools>>>,
+    scripts: Mutex<HashMap<Digest, Arc<CompiledScript>>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LibraryError {
+    #[error(transparent)]
+    Bus(#[from] BusError),
+    #[error("{0} is not in the catalog")]
+    Missing(String),
+}
+
+impl Library {
+    pub(crate) fn new(bus: Bus, limits: Limits) -> Self {
+        Self { bus, limits, tools: Mutex::default(), scripts: Mutex::default() }
+    }
+
+    pub(crate) async fn tools(&self, id: &ToolsetId) -> Result<Arc<Tools>, LibraryError> {
+        if let Some(tools) = get(&self.tools, id) {
+            return Ok(tools);
+        }
+        let toolset = self.bus.retry("read a toolset", || self.bus.toolset(id)).await?;
+        let toolset = toolset.ok_or_else(|| LibraryError::Missing(format!("the toolset {id}")))?;
+        Ok(keep(&self.tools, id.clone(), Tools::new(toolset, self.limits)))
+    }
+
+    pub(crate) async fn script(&self, digest: Digest) -> Result<Arc<CompiledScript>, LibraryError> {
+        if let Some(script) = get(&self.scripts, &digest) {
+            return Ok(script);
+        }
+        let script = self.bus.retry("read a script", || self.bus.script(digest)).await?;
+        let script = script.ok_or_else(|| LibraryError::Missing(format!("the script {digest}")))?;
+        Ok(keep(&self.scripts, digest, script))
+    }
+}
+
+fn get<K: Hash + Eq, V>(map: &Mutex<HashMap<K, Arc<V>>>, key: &K) -> Option<Arc<V>> {
+    map.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+}
+
+fn keep<K: Hash + Eq + Clone, V>(map: &Mutex<HashMap<K, Arc<V>>>, key: K, value: V) -> Arc<V> {
+    let mut map = map.lock().unwrap_or_else(PoisonError::into_inner);
+    if map.len() >= KEPT {
+        map.retain(|_, value| Arc::strong_count(value) > 1);
+        // All are in use: let any one go; its users keep it alive.
+        if map.len() >= KEPT
+            && let Some(any) = map.keys().next().cloned()
+        {
+            map.remove(&any);
+        }
+    }
+    map.entry(key).or_insert_with(|| Arc::new(value)).clone()
+}

@@ -1,0 +1,255 @@
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use rewind_bus::{BusError, journal::Stored};
+use rewind_model::{RunId, Timestamp};
+use rewind_run::Entry;
+
+use super::{
+    Mail, Mailbox,
+    effects::Hands,
+    live::{self, Draft, Live, TurnError},
+};
+use crate::{context::Context, library::LibraryError, shard::ShardMessage};
+
+/// A run that nothing has come for since this long gives its memory back.
+const IDLE: Duration = Duration::from_secs(2);
+
+/// What a run actor starts from.
+#[derive(Debug)]
+pub(crate) enum Begin {
+    /// The run's first entry, as the coordinator wrote it: saves reading a journal of one entry.
+    Created { sequence: u64, entry: Entry },
+    /// Whatever the journal holds.
+    Journal,
+    /// As `Journal`, and nobody knows what became of the outstanding calls: they are made again,
+    /// with the same keys.
+    Again,
+}
+
+#[derive(Debug)]
+pub(crate) enum RunMessage {
+    Begin(Begin),
+    /// The mailbox is no longer empty.
+    Mail,
+    /// Has anything come since the turn of this number?
+    IdleSince { turn: u64 },
+    /// The shard has forgotten the run: nothing will come any more.
+    Stop,
+}
+
+pub(crate) struct RunActor;
+
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    pub(crate) context: Context,
+    pub(crate) epoch: u64,
+    pub(crate) run: RunId,
+    pub(crate) mailbox: Mailbox,
+    pub(crate) shard: ActorRef<ShardMessage>,
+    pub(crate) begin: Begin,
+}
+
+/// What the actor holds of its run; the truth is in the journal.
+#[derive(Debug)]
+pub(crate) struct State {
+    context: Context,
+    epoch: u64,
+    id: RunId,
+    mailbox: Mailbox,
+    shard: ActorRef<ShardMessage>,
+    hands: Hands,
+    live: Option<Live>,
+    /// Taken from the mailbox, not yet in the journal.
+    open: Vec<Mail>,
+    turn: u64,
+    idle_check: bool,
+}
+
+impl Actor for RunActor {
+    type Msg = RunMessage;
+    type State = State;
+    type Arguments = Arguments;
+
+    async fn pre_start(&self, myself: ActorRef<RunMessage>, given: Arguments) -> Result<State, ActorProcessingErr> {
+        let Arguments { context, epoch, run, mailbox, shard, begin } = given;
+        myself.send_message(RunMessage::Begin(begin))?;
+        let hands = Hands::new(context.clone(), mailbox.clone(), myself);
+        Ok(State {
+            context,
+            epoch,
+            id: run,
+            mailbox,
+            shard,
+            hands,
+            live: None,
+            open: Vec::new(),
+            turn: 0,
+            idle_check: false,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<RunMessage>,
+        message: RunMessage,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            RunMessage::Begin(begin) => state.begin(begin).await?,
+            RunMessage::Mail => state.mail().await?,
+            RunMessage::IdleSince { turn } => state.idle(turn).await?,
+            RunMessage::Stop => myself.stop(None),
+        }
+        state.look_ahead(&myself);
+        Ok(())
+    }
+}
+
+impl State {
+    /// Takes the run up from its journal, with whatever mail has come.
+    async fn begin(&mut self, mut begin: Begin) -> Result<(), TurnError> {
+        let context = self.context.clone();
+        let _permit = context.loading.acquire().await;
+        loop {
+            self.turn += 1;
+            match self.try_begin(&begin).await {
+                Err(TurnError::Bus(BusError::Fenced { .. })) => {
+                    // Somebody has appended meanwhile: read what it is.
+                    begin = match begin {
+                        Begin::Created { .. } | Begin::Journal => Begin::Journal,
+                        Begin::Again => Begin::Again,
+                    };
+                }
+                Err(TurnError::NotOurs(run)) => {
+                    tracing::info!(%run, "another node has taken the run over");
+                    self.let_go();
+                    return Ok(());
+                }
+                Err(TurnError::Empty(run)) => {
+                    tracing::warn!(%run, "a command for a run that does not exist was dropped");
+                    self.acknowledge().await;
+                    return Ok(());
+                }
+                done => return done,
+            }
+        }
+    }
+
+    async fn try_begin(&mut self, begin: &Begin) -> Result<(), TurnError> {
+        self.live = None;
+        let entries = match begin {
+            Begin::Created { sequence, entry } => vec![Stored { sequence: *sequence, entry: entry.clone() }],
+            Begin::Journal | Begin::Again => self.context.bus.read_surely(&self.id).await?,
+        };
+        let mut live = match Live::load(&self.context, &self.id, &entries).await {
+            Err(TurnError::Library(why @ LibraryError::Missing(_))) => {
+                live::end_unloadable(&self.context, &self.id, &entries, self.epoch, &why).await?;
+                self.acknowledge().await;
+                return Ok(());
+            }
+            loaded => loaded?,
+        };
+        drop(entries);
+        let mut draft = Draft::default();
+        if !live.run.status().ended() {
+            live.adopt(&self.context, self.epoch, &mut draft)?;
+            if matches!(begin, Begin::Again) {
+                draft.effects = live.run.pending();
+            }
+        }
+        self.turn_with(live, draft).await
+    }
+
+    async fn mail(&mut self) -> Result<(), TurnError> {
+        while !self.mailbox.is_empty() {
+            self.turn += 1;
+            let Some(live) = self.live.take() else { return Ok(()) };
+            match self.turn_with(live, Draft::default()).await {
+                Ok(()) => {}
+                Err(TurnError::Bus(BusError::Fenced { .. })) => self.begin(Begin::Journal).await?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// One turn: the mail, what the script makes of it, one append, its effects. If it fails, the run
+    /// in memory is gone and the mail still open.
+    async fn turn_with(&mut self, mut live: Live, mut draft: Draft) -> Result<(), TurnError> {
+        self.open.extend(self.mailbox.take());
+        for mail in &self.open {
+            live.hear(&self.context, mail, &mut draft).await?;
+        }
+        live.settle(&self.context, &mut draft).await?;
+        if !self.hands.hold_any() {
+            live.rest(&mut draft)?;
+        }
+        self.finish(live, draft).await
+    }
+
+    async fn finish(&mut self, mut live: Live, mut draft: Draft) -> Result<(), TurnError> {
+        live.commit(&self.context, &mut draft).await?;
+        self.acknowledge().await;
+        if live.run.status().ended() {
+            self.hands.release();
+        }
+        let effects = std::mem::take(&mut draft.effects);
+        self.hands.perform(&live.run, &live.script, effects, Timestamp::now()).await;
+        self.live = Some(live);
+        Ok(())
+    }
+
+    /// The queue may forget what the journal now holds.
+    async fn acknowledge(&mut self) {
+        for mail in self.open.drain(..) {
+            if let Some(ack) = mail.into_ack() {
+                ack.done().await;
+            }
+        }
+    }
+
+    /// Drops all that is in memory: it was never anyone's truth.
+    fn let_go(&mut self) {
+        self.live = None;
+        self.open.clear();
+        self.hands.release();
+    }
+
+    /// Gives the memory back when nothing has come for a while.
+    async fn idle(&mut self, turn: u64) -> Result<(), TurnError> {
+        self.idle_check = false;
+        if turn != self.turn || !self.mailbox.is_empty() {
+            return Ok(());
+        }
+        let held = self.hands.hold_any();
+        let Some(mut live) = self.live.take() else { return Ok(()) };
+        live.free_script();
+        let mut draft = Draft::default();
+        if !held && live.others_wake() {
+            live.leave_memory(&mut draft)?;
+        }
+        match self.finish(live, draft).await {
+            Err(TurnError::Bus(BusError::Fenced { .. })) => self.begin(Begin::Journal).await,
+            done => done,
+        }
+    }
+
+    /// Asks the shard to forget a run that needs no memory; otherwise looks again later whether it does.
+    fn look_ahead(&mut self, myself: &ActorRef<RunMessage>) {
+        let over = self.live.as_ref().is_none_or(Live::over);
+        if over && !self.hands.hold_any() || self.ended() {
+            let forget = ShardMessage::Forget { run: self.id.clone(), actor: myself.get_id() };
+            // A shard that is gone takes its runs with it.
+            let _ = self.shard.send_message(forget);
+        } else if !self.idle_check {
+            self.idle_check = true;
+            let turn = self.turn;
+            myself.send_after(IDLE, move || RunMessage::IdleSince { turn });
+        }
+    }
+
+    fn ended(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.run.status().ended())
+    }
+}

@@ -1,0 +1,130 @@
+//! What is done once an append is acknowledged.
+
+use std::{sync::Arc, time::Duration};
+
+use ractor::ActorRef;
+use rewind_dispatch::{Attempt, Sent};
+use rewind_model::{Seq, Timestamp, Toolset};
+use rewind_run::{Call, Effect, Run};
+use tokio::task::JoinSet;
+
+use super::{Mail, Mailbox, RunMessage, script::Script};
+use crate::context::Context;
+
+/// Timers that are due sooner are this process's own; a crash loses none of them, since the next
+/// owner arms what is outstanding. Later ones are messages in JetStream.
+const SHORT: Duration = Duration::from_secs(3);
+
+/// Performs effects in the background and reports to the run's mailbox. Dropped, it gives up the
+/// calls that this node holds.
+#[derive(Debug)]
+pub(crate) struct Hands {
+    context: Context,
+    mailbox: Mailbox,
+    myself: ActorRef<RunMessage>,
+    tasks: JoinSet<()>,
+}
+
+impl Hands {
+    pub(crate) fn new(context: Context, mailbox: Mailbox, myself: ActorRef<RunMessage>) -> Self {
+        Self { context, mailbox, myself, tasks: JoinSet::new() }
+    }
+
+    /// Is there a call or a timer that only this process knows of?
+    pub(crate) fn hold_any(&mut self) -> bool {
+        while self.tasks.try_join_next().is_some() {}
+        !self.tasks.is_empty()
+    }
+
+    /// Lets go of all that is held: the run has ended.
+    pub(crate) fn release(&mut self) {
+        self.tasks.abort_all();
+    }
+
+    pub(crate) async fn perform(&mut self, run: &Run, script: &Arc<Script>, effects: Vec<Effect>, now: Timestamp) {
+        // Finished tasks are kept until somebody asks.
+        while self.tasks.try_join_next().is_some() {}
+        for effect in effects {
+            match effect {
+                Effect::Dispatch { seq, attempt } => self.dispatch(run, script, seq, attempt),
+                Effect::Arm { seq, at } => self.arm(run, seq, at, now).await,
+                Effect::Abandon { seq, call } => self.abandon(run, seq, call),
+            }
+        }
+    }
+
+    fn dispatch(&mut self, run: &Run, script: &Arc<Script>, seq: Seq, number: u32) {
+        let Some(pending) = run.outstanding().get(&seq) else { return };
+        let (Call::Tool { tool, arguments, raw }, Some(spec)) = (&pending.call, run.spec()) else { return };
+        let key = run.key(seq);
+        let attempt = Attempt {
+            trace: spec.trace.of_call(&key, number),
+            key,
+            number,
+            tool: tool.clone(),
+            arguments: arguments.clone(),
+            raw: *raw,
+            namespace: spec.namespace.clone(),
+        };
+        let context = self.context.clone();
+        let script = script.clone();
+        let report = self.reporter();
+        self.tasks.spawn(async move {
+            let sent = context.dispatcher.send(&script.tools, &attempt).await;
+            if sent != Sent::Queued {
+                report(Mail::Sent { seq, attempt: number, sent });
+            }
+        });
+    }
+
+    /// Arms a timer; also again, when one was early.
+    pub(crate) async fn arm(&mut self, run: &Run, seq: Seq, at: Timestamp, now: Timestamp) {
+        let wait = at.since(now);
+        if wait < SHORT {
+            let report = self.reporter();
+            self.tasks.spawn(async move {
+                // A millisecond more: timers may fire early within their resolution, sleeps must not.
+                tokio::time::sleep(wait + Duration::from_millis(1)).await;
+                report(Mail::Due { seq });
+            });
+        } else if let Err(error) = self.context.bus.arm(run.id(), seq, at).await {
+            // The sweep finds a waiting run without a timer.
+            tracing::error!(run = %run.id(), seq, %error, "a timer could not be armed");
+        }
+    }
+
+    fn abandon(&mut self, run: &Run, seq: Seq, call: Call) {
+        let context = self.context.clone();
+        let run = run.id().clone();
+        match call {
+            Call::Tool { tool, .. } if tool.export == Toolset::HOST => {
+                tokio::spawn(async move {
+                    if let Err(error) = context.bus.abandon_host_call(&tool.name, &run, seq).await {
+                        tracing::warn!(%run, seq, %error, "an abandoned call stays in its queue");
+                    }
+                });
+            }
+            // The call's task is aborted with the others, which tells the server.
+            Call::Tool { .. } => {}
+            Call::Sleep { .. } => {
+                tokio::spawn(async move {
+                    if let Err(error) = context.bus.disarm_all(&run).await {
+                        tracing::warn!(%run, %error, "timers of an ended run stay armed until they fire");
+                    }
+                });
+            }
+        }
+    }
+
+    fn reporter(&self) -> impl FnOnce(Mail) + Send + 'static {
+        let mailbox = self.mailbox.clone();
+        let myself = self.myself.clone();
+        move |mail| {
+            if mailbox.put(mail) {
+                // Stopped meanwhile: nobody needs to know.
+                let _ = myself.send_message(RunMessage::Mail);
+            }
+        }
+    }
+}
+

@@ -1,0 +1,319 @@
+//! A run in memory: its state, its sandbox, and the turn that is in the making.
+
+use std::{sync::Arc, time::Duration};
+
+use rewind_bus::{
+    BusError,
+    journal::{Stored, Summary},
+};
+use rewind_dispatch::Sent;
+use rewind_model::{Outcome, RunError, RunId, RunStatus, Timestamp, ToolFailure};
+use rewind_run::{Call, Delivery, Effect, Entry, IllegalRecord, Input, Phase, Record, Run, ScriptEnd, ScriptTurn};
+use rewind_sandbox::{Instance, SandboxError};
+
+use super::{
+    Mail,
+    append::append,
+    script::{Script, ScriptError, error, limit_error},
+};
+use crate::{context::Context, library::LibraryError};
+
+/// Sandboxes that may die under a run's own hands before it fails: the first time, other runs were in
+/// the process too; the second time it was alone.
+const BLAMED: u32 = 2;
+/// A timer that is due later leaves nothing to be in memory for.
+const LONG: Duration = Duration::from_secs(3);
+
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) run: Run,
+    pub(crate) script: Arc<Script>,
+    created_at: Timestamp,
+    sequence: u64,
+    /// None: the memory was given back, or never taken; the next delivery replays.
+    instance: Option<Instance>,
+    /// How often a sandbox died while this run was at work.
+    blamed: u32,
+}
+
+/// A turn in the making: nothing of it has happened until it is appended.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    records: Vec<Record>,
+    pub(crate) effects: Vec<Effect>,
+    deliveries: Vec<Delivery>,
+    /// The script has to be brought up to the journal's end.
+    replay: bool,
+}
+
+/// Why a turn was not finished.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TurnError {
+    #[error(transparent)]
+    Bus(#[from] BusError),
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    #[error(transparent)]
+    Illegal(#[from] IllegalRecord),
+    #[error("{0} is owned by a later epoch than this node's")]
+    NotOurs(RunId),
+    #[error("{0} has no journal")]
+    Empty(RunId),
+}
+
+impl Live {
+    /// A run as its journal has it. Its script is not started.
+    pub(crate) async fn load(context: &Context, id: &RunId, entries: &[Stored]) -> Result<Self, TurnError> {
+        let mut run = Run::new(id.clone(), context.limits);
+        let mut created_at = None;
+        for record in entries.iter().flat_map(|stored| &stored.entry.records) {
+            run.fold(record)?;
+            created_at.get_or_insert(record.at());
+        }
+        let (Some(spec), Some(created_at), Some(last)) = (run.spec(), created_at, entries.last()) else {
+            return Err(TurnError::Empty(id.clone()));
+        };
+        let tools = context.library.tools(&spec.toolset).await?;
+        let compiled = context.library.script(spec.script).await?;
+        let script = Script::new(id.clone(), spec.clone(), created_at, tools, compiled, context.script_limits);
+        let sequence = last.sequence;
+        Ok(Self { run, script: Arc::new(script), created_at, sequence, instance: None, blamed: 0 })
+    }
+
+    /// Makes the run this node's, if it is not.
+    pub(crate) fn adopt(&mut self, context: &Context, epoch: u64, draft: &mut Draft) -> Result<(), TurnError> {
+        let stale = self.run.owner().is_some_and(|owner| {
+            owner.epoch > epoch || (owner.epoch == epoch && owner.node != context.id)
+        });
+        if stale {
+            return Err(TurnError::NotOurs(self.run.id().clone()));
+        }
+        let records = self.run.decide(Timestamp::now(), Input::Adopt { node: context.id.clone(), epoch });
+        draft.replay = !records.is_empty();
+        self.take(draft, records)
+    }
+
+    /// Takes one piece of mail into account.
+    pub(crate) async fn hear(&mut self, context: &Context, mail: &Mail, draft: &mut Draft) -> Result<(), TurnError> {
+        let now = Timestamp::now();
+        let records = match mail {
+            Mail::Look { .. } => Vec::new(),
+            Mail::Wake { seq, .. } | Mail::Due { seq } => {
+                draft.effects.extend(self.run.due(now, *seq));
+                self.run.decide(now, Input::Due { seq: *seq })
+            }
+            Mail::Sent { seq, attempt, sent } => match sent {
+                Sent::Queued => Vec::new(),
+                Sent::Answered(outcome) => {
+                    self.run.decide(now, Input::Answer { seq: *seq, attempt: *attempt, outcome: outcome.clone() })
+                }
+                Sent::Interrupted(failure) => self.interrupted(now, *seq, *attempt, failure.clone()),
+            },
+            Mail::Answer { answer, .. } => match (&answer.outcome, self.attempt_of(answer.seq)) {
+                (Outcome::Err(failure), Some(attempt)) if answer.timed_out => {
+                    self.interrupted(now, answer.seq, attempt, failure.clone())
+                }
+                (outcome, _) => {
+                    let outcome = self.checked(context, answer.seq, outcome.clone()).await?;
+                    self.run.decide(now, Input::Answer { seq: answer.seq, attempt: answer.attempt, outcome })
+                }
+            },
+        };
+        self.take(draft, records)
+    }
+
+    fn attempt_of(&self, seq: rewind_model::Seq) -> Option<u32> {
+        match self.run.outstanding().get(&seq)?.phase {
+            Phase::Sent { attempt } | Phase::BackingOff { attempt, .. } => Some(attempt),
+            Phase::Queued | Phase::Sleeping => None,
+        }
+    }
+
+    fn interrupted(&self, now: Timestamp, seq: rewind_model::Seq, attempt: u32, failure: ToolFailure) -> Vec<Record> {
+        let Some(Call::Tool { tool, .. }) = self.run.outstanding().get(&seq).map(|pending| &pending.call) else {
+            return Vec::new();
+        };
+        let policy = self.script.tools.policy(tool).cloned().unwrap_or_default();
+        self.run.decide(now, Input::Interrupted { seq, attempt, failure, policy: &policy })
+    }
+
+    /// A worker's result, held against what its tool declares.
+    async fn checked(&self, context: &Context, seq: rewind_model::Seq, outcome: Outcome) -> Result<Outcome, TurnError> {
+        let pending = self.run.outstanding().get(&seq);
+        let (Some(Call::Tool { tool, .. }), Outcome::Ok(payload)) = (pending.map(|pending| &pending.call), &outcome) else {
+            return Ok(outcome);
+        };
+        if payload.size() > context.limits.result_bytes as u64 {
+            let message =
+                format!("the result of {tool} is {} bytes; the limit is {}", payload.size(), context.limits.result_bytes);
+            return Ok(Outcome::Err(ToolFailure::new(rewind_model::ErrorCode::TooLarge, message)));
+        }
+        if self.script.tools.find(tool).is_none_or(|(_, pinned)| pinned.output_schema.is_none()) {
+            return Ok(outcome);
+        }
+        let json = context.bus.payload_json_surely(payload).await?;
+        Ok(self.script.tools.result_refusal(tool, &json).map_or(outcome, Outcome::Err))
+    }
+
+    fn take(&mut self, draft: &mut Draft, records: Vec<Record>) -> Result<(), TurnError> {
+        for record in records {
+            draft.effects.extend(self.run.fold(&record)?);
+            draft.deliveries.extend(Delivery::of(&record));
+            draft.records.push(record);
+        }
+        Ok(())
+    }
+
+    /// Tells the script all that there is to tell, and takes what it says, until it only waits.
+    pub(crate) async fn settle(&mut self, context: &Context, draft: &mut Draft) -> Result<(), TurnError> {
+        while (draft.replay || !draft.deliveries.is_empty()) && !self.run.status().ended() {
+            let turn = self.tell(context, draft).await?;
+            let records = self.run.decide(Timestamp::now(), Input::Script(turn));
+            self.take(draft, records)?;
+        }
+        Ok(())
+    }
+
+    async fn tell(&mut self, context: &Context, draft: &mut Draft) -> Result<ScriptTurn, TurnError> {
+        draft.replay = false;
+        let deliveries = std::mem::take(&mut draft.deliveries);
+        if let Some(instance) = &mut self.instance {
+            match self.script.deliver(context, instance, deliveries).await {
+                Ok(turn) => return Ok(turn),
+                Err(ScriptError::Sandbox(error)) => {
+                    self.instance = None;
+                    if let Some(turn) = self.lost(context, &error) {
+                        return Ok(turn);
+                    }
+                }
+                Err(ScriptError::Bus(error)) => return Err(error.into()),
+                Err(ScriptError::Diverged(divergence)) => return Ok(failed(error("nondeterminism", divergence.to_string()))),
+            }
+        }
+        self.replay(context, draft).await
+    }
+
+    /// Runs the script from its start on all that the journal and the draft hold, and says what it did
+    /// beyond that.
+    async fn replay(&mut self, context: &Context, draft: &Draft) -> Result<ScriptTurn, TurnError> {
+        let mut entries = context.bus.read_surely(self.run.id()).await?;
+        if entries.last().is_none_or(|last| last.sequence != self.sequence) {
+            return Err(BusError::Fenced { run: self.run.id().clone(), expected: self.sequence }.into());
+        }
+        entries.push(Stored { sequence: 0, entry: Entry::new(draft.records.clone()) });
+        loop {
+            match self.script.replay(context, &entries, self.blamed > 0).await {
+                Ok((instance, beyond)) => {
+                    self.instance = Some(instance);
+                    return Ok(beyond);
+                }
+                Err(ScriptError::Diverged(divergence)) => return Ok(failed(error("nondeterminism", divergence.to_string()))),
+                Err(ScriptError::Bus(error)) => return Err(error.into()),
+                Err(ScriptError::Sandbox(error)) => {
+                    if let Some(turn) = self.lost(context, &error) {
+                        return Ok(turn);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Counts a lost sandbox; the run's end, if it was this run's doing once too often.
+    fn lost(&mut self, context: &Context, lost: &SandboxError) -> Option<ScriptTurn> {
+        tracing::info!(run = %self.run.id(), error = %lost, "the script's sandbox is gone");
+        let end = match lost {
+            SandboxError::Lost => return None,
+            SandboxError::Blamed(limit) => limit_error(*limit, &context.script_limits),
+            SandboxError::Crashed(_) => error("sandbox_crashed", format!("the script's sandbox died twice: {lost}")),
+            SandboxError::TooLarge(_) => return Some(failed(error("limit_memory", lost.to_string()))),
+            SandboxError::Spawn(_) | SandboxError::NotConfined(_) | SandboxError::ShutDown => {
+                return Some(failed(error("sandbox_crashed", lost.to_string())));
+            }
+        };
+        self.blamed += 1;
+        (self.blamed >= BLAMED).then(|| failed(end))
+    }
+
+    /// If nothing but long timers is outstanding, the run leaves memory with this very entry.
+    pub(crate) fn rest(&mut self, draft: &mut Draft) -> Result<(), TurnError> {
+        let now = Timestamp::now();
+        let long = |phase: &Phase, call: &Call| match (phase, call) {
+            (Phase::Sleeping, Call::Sleep { until }) => until.since(now) >= LONG,
+            (Phase::BackingOff { until, .. }, _) => until.since(now) >= LONG,
+            _ => false,
+        };
+        let rests = self.run.outstanding().values().all(|pending| long(&pending.phase, &pending.call));
+        if rests && !draft.records.is_empty() { self.leave_memory(draft) } else { Ok(()) }
+    }
+
+    /// Records that the run leaves memory, if it may.
+    pub(crate) fn leave_memory(&mut self, draft: &mut Draft) -> Result<(), TurnError> {
+        let records = self.run.decide(Timestamp::now(), Input::Idle);
+        self.take(draft, records)
+    }
+
+    /// May the run be woken by what others keep: timers in JetStream, calls in the host queue?
+    pub(crate) fn others_wake(&self) -> bool {
+        let by_others = |phase: &Phase, call: &Call| match (phase, call) {
+            (Phase::Sent { .. }, Call::Tool { tool, .. }) => tool.export == rewind_model::Toolset::HOST,
+            (Phase::Queued, _) | (Phase::Sleeping, _) | (Phase::BackingOff { .. }, _) => true,
+            (Phase::Sent { .. }, Call::Sleep { .. }) => false,
+        };
+        self.run.outstanding().values().all(|pending| by_others(&pending.phase, &pending.call))
+    }
+
+    pub(crate) fn free_script(&mut self) {
+        self.instance = None;
+    }
+
+    /// Appends the draft. Nothing in it has happened when this fails.
+    pub(crate) async fn commit(&mut self, context: &Context, draft: &mut Draft) -> Result<(), TurnError> {
+        let records = std::mem::take(&mut draft.records);
+        if records.is_empty() {
+            return Ok(());
+        }
+        let id = self.run.id().clone();
+        let summary = Summary::of(&self.run, self.created_at).ok_or_else(|| TurnError::Empty(id.clone()))?;
+        self.sequence = append(&context.bus, &id, &summary, records, self.sequence, &context.limits).await?;
+        Ok(())
+    }
+
+    pub(crate) fn over(&self) -> bool {
+        let status = self.run.status();
+        status.ended() || status == RunStatus::Waiting
+    }
+}
+
+/// Ends a run that cannot even be loaded: its toolset or script is gone from the catalog.
+pub(crate) async fn end_unloadable(
+    context: &Context,
+    id: &RunId,
+    entries: &[Stored],
+    epoch: u64,
+    why: &LibraryError,
+) -> Result<(), TurnError> {
+    let mut run = Run::new(id.clone(), context.limits);
+    let mut created_at = None;
+    for record in entries.iter().flat_map(|stored| &stored.entry.records) {
+        run.fold(record)?;
+        created_at.get_or_insert(record.at());
+    }
+    let now = Timestamp::now();
+    let mut records = Vec::new();
+    let broken = error("script_error", format!("the run cannot be loaded: {why}"));
+    for input in [Input::Adopt { node: context.id.clone(), epoch }, Input::Broken(broken)] {
+        for record in run.decide(now, input) {
+            run.fold(&record)?;
+            records.push(record);
+        }
+    }
+    let empty = || TurnError::Empty(id.clone());
+    let summary = Summary::of(&run, created_at.ok_or_else(empty)?).ok_or_else(empty)?;
+    let after = entries.last().map_or(0, |last| last.sequence);
+    append(&context.bus, id, &summary, records, after, &context.limits).await?;
+    Ok(())
+}
+
+fn failed(error: RunError) -> ScriptTurn {
+    ScriptTurn { end: Some(ScriptEnd::Failed(error)), ..ScriptTurn::default() }
+}
