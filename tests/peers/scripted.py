@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 KEY = "codes.rewind/idempotency-key"
+# As the example servers of the official TypeScript SDK say it.
+NO_SESSION = """{"jsonrpc": "2.0", "error": {"code": -32000, "message": "Bad Request: No valid session ID provided"}}"""
 
 
 @dataclass
@@ -137,7 +139,7 @@ class Server:
                 }
                 return respond(writer, 200, answer_to(message, result), headers={"Mcp-Session-Id": session})
         if session not in self.sessions:
-            raise Status(self.scenario.expired_status, "Bad Request: no valid session id")
+            raise Status(self.scenario.expired_status, NO_SESSION)
         match message["method"]:
             case "tools/list":
                 respond(writer, 200, answer_to(message, self.page(message.get("params", {}).get("cursor"))))
@@ -145,7 +147,7 @@ class Server:
                 self.sessions[session] += 1
                 if 0 < self.scenario.calls_per_session < self.sessions[session]:
                     del self.sessions[session]
-                    raise Status(self.scenario.expired_status, "Bad Request: no valid session id")
+                    raise Status(self.scenario.expired_status, NO_SESSION)
                 await self.call(message, reader, writer)
             case method if method.startswith("notifications/"):
                 respond(writer, 202, None)

@@ -88,7 +88,9 @@ fn tool_failed() -> String {
 /// The codes of Rewind that a worker may give. The others say what a worker cannot know.
 fn worker_code(text: &str) -> Option<ErrorCode> {
     use ErrorCode::{InvalidArguments, InvalidResult, Timeout, TooLarge, ToolFailed, Unavailable};
-    [ToolFailed, InvalidArguments, InvalidResult, Timeout, Unavailable, TooLarge].into_iter().find(|code| code.as_str() == text)
+    [ToolFailed, InvalidArguments, InvalidResult, Timeout, Unavailable, TooLarge]
+        .into_iter()
+        .find(|code| code.as_str() == text)
 }
 
 /// A tool's own error code, as the script sees it: the member `code` of `details`. Details that are no
@@ -149,7 +151,8 @@ impl Bus {
     /// # Errors
     /// When NATS does not answer.
     pub async fn command_start(&self, run: &RunId, sequence: u64, entry: &Entry) -> Result<(), BusError> {
-        let malformed = |error: rewind_run::EntryError| BusError::Malformed { what: run.to_string(), why: error.to_string() };
+        let malformed =
+            |error: rewind_run::EntryError| BusError::Malformed { what: run.to_string(), why: error.to_string() };
         let mut headers = command_headers("start");
         headers.insert(header::SEQUENCE, sequence.to_string().as_str());
         let body = entry.to_bytes().map_err(malformed)?;
@@ -171,7 +174,9 @@ impl Bus {
     pub async fn command_answer(&self, reply: &str, answer: &Answer) -> Result<(), BusError> {
         let (ok, error, blob) = match &answer.outcome {
             Outcome::Ok(Payload::Inline(json)) => (Some(json.clone()), None, None),
-            Outcome::Ok(Payload::Blob { digest, size }) => (None, None, Some(BlobBody { sha256: *digest, bytes: *size })),
+            Outcome::Ok(Payload::Blob { digest, size }) => {
+                (None, None, Some(BlobBody { sha256: *digest, bytes: *size }))
+            }
             Outcome::Err(failure) => {
                 let failure = failure.clone();
                 let error = AnswerError {
@@ -318,7 +323,9 @@ mod tests {
         assert_eq!(null.outcome, Outcome::Ok(Payload::Inline(Json::null())));
         let failed = answer(br#"{"v":1,"seq":3,"attempt":1,"error":{"message":"no such order"}}"#).expect("an error");
         assert!(matches!(failed.outcome, Outcome::Err(failure) if failure.code == ErrorCode::ToolFailed));
-        for bad in ["{}", r#"{"v":1,"seq":3,"attempt":1}"#, r#"{"v":1,"seq":3,"attempt":1,"ok":1,"error":{"message":""}}"#] {
+        for bad in
+            ["{}", r#"{"v":1,"seq":3,"attempt":1}"#, r#"{"v":1,"seq":3,"attempt":1,"ok":1,"error":{"message":""}}"#]
+        {
             assert!(answer(bad.as_bytes()).is_err(), "{bad}");
         }
     }
@@ -326,12 +333,18 @@ mod tests {
     #[test]
     fn a_tools_own_code_is_found_in_the_details() {
         let details = |body: &str| match answer(body.as_bytes()).expect("an error").outcome {
-            Outcome::Err(ToolFailure { code: ErrorCode::ToolFailed, details: Some(details), .. }) => details.into_string(),
+            Outcome::Err(ToolFailure { code: ErrorCode::ToolFailed, details: Some(details), .. }) => {
+                details.into_string()
+            }
             other => panic!("{other:?}"),
         };
-        let body = |rest: &str| format!(r#"{{"v":1,"seq":3,"attempt":1,"error":{{"code":"no_order","message":"m"{rest}}}}}"#);
+        let body =
+            |rest: &str| format!(r#"{{"v":1,"seq":3,"attempt":1,"error":{{"code":"no_order","message":"m"{rest}}}}}"#);
         assert_eq!(details(&body("")), r#"{"code":"no_order"}"#);
-        assert_eq!(details(&body(r#","details":{"id":12345678901234567890123}"#)), r#"{"code":"no_order","id":12345678901234567890123}"#);
+        assert_eq!(
+            details(&body(r#","details":{"id":12345678901234567890123}"#)),
+            r#"{"code":"no_order","id":12345678901234567890123}"#
+        );
         assert_eq!(details(&body(r#","details":[1]"#)), r#"{"code":"no_order","details":[1]}"#);
         // What only Rewind can know, a worker cannot say.
         assert_eq!(details(&body("").replace("no_order", "cancelled")), r#"{"code":"cancelled"}"#);

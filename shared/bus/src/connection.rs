@@ -110,6 +110,12 @@ impl Bus {
         self.jetstream.client().connection_state() == async_nats::connection::State::Connected
     }
 
+    /// How often the connection has been made so far. When this has grown, what was subscribed before
+    /// may take many seconds to find out that it has to begin anew.
+    pub fn connects(&self) -> u64 {
+        self.jetstream.client().statistics().connects.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// Sends what is buffered. For orderly ends of a process.
     pub async fn flush(&self) {
         if let Err(error) = self.jetstream.client().flush().await {

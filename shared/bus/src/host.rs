@@ -59,7 +59,8 @@ impl Bus {
         }
         match self.earlier_attempt(call).await? {
             Some(sequence) => {
-                let stream = self.jetstream.get_stream_no_info(names::HOST).await.map_err(unavailable("queue a host call"))?;
+                let stream =
+                    self.jetstream.get_stream_no_info(names::HOST).await.map_err(unavailable("queue a host call"))?;
                 // Fails where the acknowledgement came first: the place is free either way.
                 let _ = stream.delete_message(sequence).await;
                 self.publish_host_call(call).await
@@ -125,8 +126,12 @@ impl Bus {
     /// # Errors
     /// When the connection is closed.
     pub async fn abandoned_calls(&self) -> Result<impl futures::Stream<Item = Key> + Send + use<>, BusError> {
-        let subscription =
-            self.jetstream.client().subscribe(names::ABANDONED_ALL).await.map_err(unavailable("watch abandoned calls"))?;
+        let subscription = self
+            .jetstream
+            .client()
+            .subscribe(names::ABANDONED_ALL)
+            .await
+            .map_err(unavailable("watch abandoned calls"))?;
         Ok(subscription.filter_map(async |message| {
             let mut parts = message.subject.split('.').skip(2);
             let run = parts.next()?.parse().ok()?;
@@ -149,7 +154,8 @@ impl Bus {
     /// # Errors
     /// When NATS does not answer, or the stream is not there yet.
     pub async fn host_queue_or_new(&self, tool: &str, silence: Duration) -> Result<HostQueue, BusError> {
-        let stream = self.jetstream.get_stream_no_info(names::HOST).await.map_err(unavailable("open a tool's queue"))?;
+        let stream =
+            self.jetstream.get_stream_no_info(names::HOST).await.map_err(unavailable("open a tool's queue"))?;
         let name = names::host_consumer(tool);
         let config = pull::Config {
             durable_name: Some(name.clone()),
@@ -160,7 +166,8 @@ impl Bus {
             max_ack_pending: 50_000,
             ..Default::default()
         };
-        let consumer = stream.get_or_create_consumer(&name, config).await.map_err(unavailable("open a tool's queue"))?;
+        let consumer =
+            stream.get_or_create_consumer(&name, config).await.map_err(unavailable("open a tool's queue"))?;
         Ok(HostQueue { tool: tool.to_owned(), consumer })
     }
 }

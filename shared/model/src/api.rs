@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Digest, Json, Key, RunId, Seq, Timestamp, ToolName, ToolsetId};
+use crate::{Digest, Json, Key, RunId, Seq, Timestamp, ToolName, Toolset, ToolsetId};
 
 /// Body of `POST /v1/toolsets`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -52,6 +52,21 @@ pub struct RegisteredToolset {
     /// Number of tools that scripts may call, by export.
     pub tools: BTreeMap<String, usize>,
     /// Tools that were left out, and other things worth knowing. Not part of the toolset's id.
+    pub warnings: Vec<ToolsetWarning>,
+}
+
+/// Answer of `GET /v1/toolsets/{id}`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RegistryEntry {
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: ToolsetId,
+    /// What the id is the digest of; `?canonical` gives the very bytes.
+    #[cfg_attr(feature = "openapi", schema(value_type = Value))]
+    pub toolset: Toolset,
+    /// Number of tools that scripts may call, by export.
+    pub tools: BTreeMap<String, usize>,
+    /// What was said when the toolset was last registered. Not part of its id.
     pub warnings: Vec<ToolsetWarning>,
 }
 
@@ -265,6 +280,7 @@ pub struct Page<T> {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JournalCall {
+    #[cfg_attr(feature = "openapi", schema(value_type = u32))]
     pub seq: Seq,
     /// `sleep` for a timer.
     pub tool: String,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rewind_model::{Digest, NodeId, Outcome, Payload, RunError, Seq, Timestamp, ToolFailure, ToolName, ToolsetId, TraceContext};
+use rewind_model::{Digest, NodeId, Outcome, Payload, RunError, Seq, Timestamp, ToolFailure, ToolName, Toolset, ToolsetId, TraceContext};
 use serde::{Deserialize, Serialize};
 
 /// One fact. A variant is never changed once it has been written anywhere: a new version of it is a
@@ -69,6 +69,14 @@ pub enum End {
     Completed { result: Payload },
     Failed { error: RunError },
     Cancelled,
+}
+
+impl Call {
+    /// Once sent, is it in a queue that outlives the node that sent it? A host tool's is: a worker
+    /// has it or will have it, whoever owns the run by then.
+    pub fn is_queued_elsewhere(&self) -> bool {
+        matches!(self, Call::Tool { tool, .. } if tool.export == Toolset::HOST)
+    }
 }
 
 impl Record {

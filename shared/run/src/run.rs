@@ -266,12 +266,15 @@ impl Run {
         }
     }
 
-    /// Whatever was sent may be lost with the owner before: it counts as one attempt more.
+    /// Whatever the owner before was sending is lost with it: it is sent again, as one attempt more.
+    /// What it had queued is still that attempt.
     fn adopt(&mut self, at: Timestamp, owner: Owner) -> Vec<Effect> {
         self.owner = Some(owner);
         self.started_at.get_or_insert(at);
         for pending in self.pending.values_mut() {
-            if let Phase::Sent { attempt } = &mut pending.phase {
+            if let Phase::Sent { attempt } = &mut pending.phase
+                && !pending.call.is_queued_elsewhere()
+            {
                 *attempt += 1;
             }
         }

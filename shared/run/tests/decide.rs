@@ -124,6 +124,8 @@ fn recorded_time_never_goes_back() {
     step(&mut run, at(50), Input::Script(script(vec![tool("{}")])));
     let records = step(&mut run, at(7), answer(1, 1, "null"));
     assert_eq!(records[0].at(), at(50));
+    run.fold(&Record::Logged { at: at(1), level: "log".into(), text: String::new() }).expect("legal");
+    assert_eq!(run.last_at(), at(50), "whatever another clock wrote");
 }
 
 #[test]
@@ -270,4 +272,21 @@ fn an_end_abandons_what_is_outstanding() {
         assert!(run.decide(at(99), input.clone()).is_empty(), "{input:?}");
     }
     assert_eq!(run.due(at(99), 3), None);
+}
+
+#[test]
+fn a_call_in_a_queue_is_the_same_attempt_for_the_next_owner() {
+    let tool = |export: &str| Call::Tool {
+        tool: rewind_model::ToolName::new(export, "refund"),
+        arguments: Payload::Inline(rewind_model::Json::null()),
+        raw: false,
+    };
+    let mut run = owned();
+    for (seq, export) in [(1, "host"), (2, "bank")] {
+        run.fold(&Record::Called { at: run.last_at(), seq, call: tool(export) }).expect("legal");
+    }
+    let epoch = run.owner().expect("owned").epoch + 1;
+    let adopted = Record::Adopted { at: run.last_at(), node: rewind_model::NodeId::random(), epoch };
+    let effects = run.fold(&adopted).expect("legal");
+    assert_eq!(effects, [Effect::Dispatch { seq: 1, attempt: 1 }, Effect::Dispatch { seq: 2, attempt: 2 }]);
 }

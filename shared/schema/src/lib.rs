@@ -1,1 +1,43 @@
+//! JSON Schema, seen from both sides: as TypeScript for the model and the type-checker
+//! ([`render`]), and as validators for what a script passes and a tool returns ([`Validator`]).
+//!
+//! Pure: nothing here does IO, fetches a reference, or trusts a server. Whatever a schema says, the
+//! declarations compile; a schema that cannot be used is a [`SchemaError`] with the reason.
+//!
+//! ```text
+//! schema ─ document (resolves $ref) ─ lower, object, literal ─ ty ─ print ─ declarations
+//!        └ check (bounds) ─ prepare (what real servers send) ─ validator ─ violation
+//! ```
 
+mod alias;
+mod check;
+mod comment;
+mod declarations;
+mod doc;
+mod document;
+mod effort;
+mod error;
+mod hint;
+mod keyword;
+mod kinds;
+mod literal;
+mod lower;
+mod name;
+mod normalize;
+mod object;
+mod prepare;
+mod print;
+mod ty;
+mod validator;
+mod violation;
+
+pub use check::check_schema;
+pub use declarations::{is_export_name, render};
+pub use error::SchemaError;
+pub use hint::{hint, nearest};
+pub use normalize::normalize;
+pub use validator::Validator;
+pub use violation::Violation;
+
+/// The ambient globals of a script, for checking it with `lib: ["ES2023"]` and without the DOM.
+pub const ENVIRONMENT: &str = include_str!("environment.d.ts");

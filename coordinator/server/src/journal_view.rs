@@ -1,0 +1,248 @@
+//! A run's journal as people read it: records of the same call put together.
+
+use std::collections::BTreeMap;
+
+use futures::TryStreamExt;
+use rewind_bus::journal::Stored;
+use rewind_model::{
+    Adoption, Excerpt, Journal, JournalCall, Json, Key, LogLine, Outcome, Payload, ProblemCode, RunId, Seq, Timestamp,
+    ToolFailure,
+};
+use rewind_run::{Call, Record};
+
+use crate::{app::App, refusal::Refusal};
+
+/// Calls of one page.
+const PAGE: usize = 500;
+/// Bytes of an excerpt's text.
+const EXCERPT: usize = 1 << 10;
+/// Blobs whose beginnings are read at once.
+const AT_ONCE: usize = 8;
+
+/// The calls after call number `after`.
+///
+/// # Errors
+/// `unknown-run`, `store-unavailable`.
+pub(crate) async fn read(app: &App, run: &RunId, after: Seq) -> Result<Journal, Refusal> {
+    let stored = app.store.ask(|bus| bus.read(run)).await?;
+    if stored.is_empty() {
+        return Err(Refusal::new(ProblemCode::UnknownRun, format!("there is no run {run}")));
+    }
+    let mut history = History::new(run);
+    stored.iter().for_each(|stored| history.entry(stored));
+    let mut journal = history.page(after);
+    fill_in(app, &mut journal).await?;
+    Ok(journal)
+}
+
+/// Reads the beginnings of what is kept as blobs.
+async fn fill_in(app: &App, journal: &mut Journal) -> Result<(), Refusal> {
+    let calls = journal.items.iter_mut();
+    let excerpts = calls.flat_map(|call| [Some(&mut call.arguments), call.result.as_mut()].into_iter().flatten());
+    let missing = excerpts.filter(|excerpt| excerpt.text.is_empty() && excerpt.bytes > 0);
+    futures::stream::iter(missing.map(Ok))
+        .try_for_each_concurrent(AT_ONCE, |excerpt| async move {
+            let head = app.store.ask(|bus| bus.blob_head(excerpt.sha256, EXCERPT)).await?;
+            excerpt.text = beginning(&String::from_utf8_lossy(&head));
+            Ok(())
+        })
+        .await
+}
+
+struct History<'r> {
+    run: &'r RunId,
+    calls: BTreeMap<Seq, JournalCall>,
+    logs: Vec<LogLine>,
+    adoptions: Vec<Adoption>,
+    appends: u64,
+}
+
+impl<'r> History<'r> {
+    fn new(run: &'r RunId) -> Self {
+        Self { run, calls: BTreeMap::new(), logs: Vec::new(), adoptions: Vec::new(), appends: 0 }
+    }
+
+    fn entry(&mut self, stored: &Stored) {
+        self.appends += 1;
+        stored.entry.records.iter().for_each(|record| self.record(record));
+    }
+
+    fn record(&mut self, record: &Record) {
+        match record {
+            Record::Called { at, seq, call } => {
+                let (tool, arguments) = match call {
+                    Call::Tool { tool, arguments, .. } => (tool.to_string(), excerpt(arguments)),
+                    Call::Sleep { until } => ("sleep".to_owned(), excerpt(&Payload::Inline(time(*until)))),
+                };
+                self.called(*at, *seq, tool, arguments);
+            }
+            Record::Refused { at, seq, tool, arguments, failure } => {
+                let arguments = Excerpt { text: String::new(), bytes: 0, sha256: *arguments };
+                self.called(*at, *seq, tool.to_string(), arguments);
+                self.ended(*at, *seq, 0, Err(failure));
+            }
+            Record::AttemptFailed { seq, attempt, .. } => {
+                if let Some(call) = self.calls.get_mut(seq) {
+                    call.attempts = attempt + 1;
+                }
+            }
+            Record::Completed { at, seq, attempt, outcome } => match outcome {
+                Outcome::Ok(payload) => self.ended(*at, *seq, *attempt, Ok(Some(excerpt(payload)))),
+                Outcome::Err(failure) => self.ended(*at, *seq, *attempt, Err(failure)),
+            },
+            Record::Fired { at, seq } => self.ended(*at, *seq, 1, Ok(None)),
+            Record::Logged { at, level, text } => {
+                self.logs.push(LogLine { level: level.clone(), text: text.clone(), at: *at });
+            }
+            Record::Adopted { at, node, epoch } => {
+                self.adoptions.push(Adoption { node: node.to_string(), epoch: *epoch, at: *at });
+            }
+            Record::Created { .. } | Record::Waiting { .. } | Record::Ended { .. } => {}
+        }
+    }
+
+    fn called(&mut self, at: Timestamp, seq: Seq, tool: String, arguments: Excerpt) {
+        let call = JournalCall {
+            seq,
+            tool,
+            key: Key { run: self.run.clone(), seq },
+            status: "pending".into(),
+            attempts: 1,
+            called_at: at,
+            ms: None,
+            arguments,
+            result: None,
+            error: None,
+        };
+        self.calls.insert(seq, call);
+    }
+
+    fn ended(&mut self, at: Timestamp, seq: Seq, attempts: u32, outcome: Result<Option<Excerpt>, &ToolFailure>) {
+        let Some(call) = self.calls.get_mut(&seq) else { return };
+        call.attempts = attempts;
+        call.ms = u64::try_from(at.since(call.called_at).as_millis()).ok();
+        match outcome {
+            Ok(result) => {
+                call.status = "ok".into();
+                call.result = result;
+            }
+            Err(failure) => {
+                call.status = failure.code.to_string();
+                call.error = Some(failure.message.clone());
+            }
+        }
+    }
+
+    fn page(self, after: Seq) -> Journal {
+        let mut items: Vec<_> = self.calls.into_values().filter(|call| call.seq > after).take(PAGE + 1).collect();
+        let more = items.len() > PAGE;
+        items.truncate(PAGE);
+        let next_cursor = items.last().filter(|_| more).map(|call| call.seq.to_string());
+        let (logs, adoptions) = if after == 0 { (self.logs, self.adoptions) } else { (Vec::new(), Vec::new()) };
+        Journal { items, logs, adoptions, appends: self.appends, next_cursor }
+    }
+}
+
+fn time(at: Timestamp) -> Json {
+    // An RFC 3339 text has nothing that JSON escapes.
+    Json::from(serde_json::Value::String(at.to_string()))
+}
+
+fn excerpt(payload: &Payload) -> Excerpt {
+    let text = match payload {
+        Payload::Inline(json) => beginning(json.as_str()),
+        Payload::Blob { .. } => String::new(),
+    };
+    Excerpt { text, bytes: payload.size(), sha256: payload.digest() }
+}
+
+fn beginning(text: &str) -> String {
+    let mut end = EXCERPT.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    // A character that the cut of a blob's beginning has broken.
+    text[..end].trim_end_matches('\u{fffd}').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use rewind_model::{Digest, ErrorCode, NodeId, ToolName};
+    use rewind_run::Entry;
+
+    use super::*;
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_unix_ms(ms)
+    }
+
+    fn called(seq: Seq, arguments: String) -> Record {
+        let arguments = Payload::Inline(Json::parse(arguments).expect("JSON"));
+        Record::Called { at: at(10), seq, call: Call::Tool { tool: ToolName::new("host", "t"), arguments, raw: false } }
+    }
+
+    fn view(records: Vec<Record>, after: Seq) -> Journal {
+        let run = RunId::of_bytes(b"r");
+        let mut history = History::new(&run);
+        records.into_iter().for_each(|record| history.entry(&Stored { sequence: 1, entry: Entry::new(vec![record]) }));
+        history.page(after)
+    }
+
+    #[test]
+    fn a_call_is_put_together_from_its_records() {
+        let failure = ToolFailure::new(ErrorCode::Unavailable, "gone");
+        let journal = view(
+            vec![
+                Record::Adopted { at: at(1), node: NodeId::random(), epoch: 3 },
+                called(1, "{}".into()),
+                called(2, "{}".into()),
+                Record::Called { at: at(11), seq: 3, call: Call::Sleep { until: at(99) } },
+                Record::AttemptFailed { at: at(12), seq: 2, attempt: 1, failure: failure.clone(), retry_at: at(13) },
+                Record::Completed {
+                    at: at(15),
+                    seq: 1,
+                    attempt: 1,
+                    outcome: Outcome::Ok(Payload::Inline(Json::null())),
+                },
+                Record::Completed { at: at(40), seq: 2, attempt: 5, outcome: Outcome::Err(failure) },
+                Record::Logged { at: at(41), level: "log".into(), text: "hello".into() },
+            ],
+            0,
+        );
+        let shown: Vec<_> = journal
+            .items
+            .iter()
+            .map(|call| (call.tool.as_str(), call.status.as_str(), call.attempts, call.ms))
+            .collect();
+        assert_eq!(
+            shown,
+            [("host.t", "ok", 1, Some(5)), ("host.t", "unavailable", 5, Some(30)), ("sleep", "pending", 1, None)]
+        );
+        assert_eq!(journal.items[0].result.as_ref().map(|result| result.text.as_str()), Some("null"));
+        assert_eq!(journal.items[1].error.as_deref(), Some("gone"));
+        assert_eq!((journal.appends, journal.logs.len(), journal.adoptions[0].epoch), (8, 1, 3));
+    }
+
+    #[test]
+    fn excerpts_are_cut_between_characters_and_keep_the_size_of_the_whole() {
+        let text = format!("\"{}\"", "é".repeat(1_000));
+        let journal = view(vec![called(1, text.clone())], 0);
+        let excerpt = &journal.items[0].arguments;
+        assert!(excerpt.text.len() <= EXCERPT && text.starts_with(&excerpt.text));
+        assert_eq!((excerpt.bytes, excerpt.sha256), (2_002, Digest::of(text)));
+    }
+
+    #[test]
+    fn pages_follow_each_other() {
+        let records: Vec<_> = (1..=1_200).map(|seq| called(seq, "{}".into())).collect();
+        let (mut seen, mut after) = (0, 0);
+        loop {
+            let page = view(records.clone(), after);
+            assert!(page.items.iter().all(|call| call.seq > after));
+            seen += page.items.len();
+            let Some(next) = page.next_cursor else { break };
+            after = next.parse().expect("a number");
+        }
+        assert_eq!(seen, 1_200);
+    }
+}

@@ -1,0 +1,47 @@
+//! `rewind-coordinator`: the API, the registry of toolsets, the type-checker, the sharing out of shards.
+//!
+//! Any number of coordinators may run: each answers every request, and the one that leads assigns
+//! shards to nodes. None holds a truth of its own; all of it is in NATS.
+//!
+//! ```text
+//! app ─ auth ─ toolsets ─ registry ─ pin      (rewind-mcp lists, rewind-schema checks)
+//!            ├ runs ─ start ─ typecheck       (tsc)
+//!            └ projection, journal_view       (what is read)
+//! lead ─ nodes ─ shards                       (who owns what)
+//! ```
+
+mod app;
+mod auth;
+mod body;
+mod cache;
+mod config;
+mod health;
+mod journal_view;
+mod lead;
+mod nodes;
+mod openapi;
+mod pin;
+mod problem_pages;
+mod projection;
+mod query;
+mod refusal;
+mod registry;
+mod run_view;
+mod runs;
+mod shards;
+mod start;
+mod store;
+mod toolsets;
+mod typecheck;
+
+use clap::Parser;
+
+fn main() -> anyhow::Result<()> {
+    let config = config::Config::parse();
+    let _telemetry = config.telemetry.start("rewind-coordinator")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let served = runtime.block_on(app::serve(config));
+    // What a blocking thread still does (rendering declarations) is nobody's any more.
+    runtime.shutdown_background();
+    served
+}

@@ -1,0 +1,55 @@
+//! A run as the API shows it.
+
+use rewind_bus::journal::{Ends, Summary};
+use rewind_model::{ProblemCode, Run, RunId};
+use rewind_run::{End, Record};
+
+use crate::{app::App, refusal::Refusal};
+
+/// The whole run, from the two ends of its journal.
+///
+/// # Errors
+/// `unknown-run`, `store-unavailable`.
+pub(crate) async fn read(app: &App, id: &RunId) -> Result<Run, Refusal> {
+    let unknown = || Refusal::new(ProblemCode::UnknownRun, format!("there is no run {id}"));
+    let ends = app.store.ask(|bus| bus.ends(id)).await?.ok_or_else(unknown)?;
+    of(app, id, ends).await
+}
+
+async fn of(app: &App, id: &RunId, ends: Ends) -> Result<Run, Refusal> {
+    let Some(Record::Created { spec, .. }) = ends.first.records.into_iter().next() else {
+        return Err(Refusal::internal("read the run", &format!("the journal of {id} does not begin with `created`")));
+    };
+    let mut run = of_summary(id.clone(), ends.summary);
+    run.input = Some(app.store.ask(|bus| bus.payload_json(&spec.input)).await?);
+    run.warnings = app.checker.warnings(&app.store, run.script).await?;
+    match ends.last.records.into_iter().next_back() {
+        Some(Record::Ended { end: End::Completed { result }, .. }) => {
+            run.result = Some(app.store.ask(|bus| bus.payload_json(&result)).await?);
+        }
+        Some(Record::Ended { end: End::Failed { error }, .. }) => run.error = Some(error),
+        _ => {}
+    }
+    Ok(run)
+}
+
+/// What a list shows: no input, no result, no warnings.
+pub(crate) fn of_summary(id: RunId, summary: Summary) -> Run {
+    Run {
+        id,
+        status: summary.status,
+        toolset: summary.toolset,
+        script: summary.script,
+        namespace: summary.namespace,
+        labels: summary.labels,
+        input: None,
+        result: None,
+        error: None,
+        warnings: Vec::new(),
+        calls: summary.calls,
+        parked: summary.parked,
+        created_at: summary.created_at,
+        started_at: summary.started_at,
+        ended_at: summary.ended_at,
+    }
+}

@@ -1,0 +1,241 @@
+//! Starting a run: check, then one append that makes it exist, then word to the shard's owner.
+
+use std::collections::BTreeMap;
+
+use axum::http::HeaderMap;
+use rewind_bus::{
+    BusError,
+    journal::{Listed, Summary},
+};
+use rewind_model::{Digest, Limits, Payload, ProblemCode, RunId, StartRun, Timestamp, TraceContext};
+use rewind_run::{Entry, Record, Run, Spec};
+
+use crate::{app::App, refusal::Refusal, run_view, typecheck::Verdict};
+
+const LONGEST_NAMESPACE: usize = 128;
+const LONGEST_KEY: usize = 256;
+const MOST_LABELS: usize = 32;
+const LONGEST_LABEL_KEY: usize = 64;
+const LONGEST_LABEL_VALUE: usize = 256;
+
+/// What became of a request to start a run.
+#[derive(Debug)]
+pub(crate) enum Started {
+    New(Box<rewind_model::Run>),
+    /// The idempotency key had started it before.
+    Before(RunId),
+}
+
+/// Starts a run, or finds the one that the idempotency key started.
+///
+/// Two round trips to NATS when toolset and script are known: the append, on whose acknowledgement
+/// the run exists whatever happens next, and the command to the owner of its shard.
+///
+/// # Errors
+/// `invalid-request`, `unknown-toolset`, `script-rejected`, `script-too-large`, `idempotency-conflict`,
+/// `busy`, `store-unavailable`.
+pub(crate) async fn start(app: &App, request: StartRun, headers: &HeaderMap) -> Result<Started, Refusal> {
+    check_bounds(&request)?;
+    let pinned = app.registry.get(&app.store, &request.toolset).await?;
+    let verdict = app.checker.check(&app.store, &pinned, &request.script).await?;
+    if !verdict.diagnostics.is_empty() {
+        return Err(Refusal::script(verdict.diagnostics.clone()));
+    }
+    let now = Timestamp::now();
+    let run = run_id(&request, now);
+    let digest = request_digest(&request);
+    let input = request.input.clone();
+    let spec = spec(app, request, &verdict, digest, trace(headers, &run)).await?;
+    let created = Record::Created { at: now, spec: Box::new(spec) };
+    let summary = summary(&run, &created, now)?;
+    let entry = Entry::new(vec![created]);
+    match app.store.attempt(|bus| bus.append_once(&run, &summary, &entry, 0)).await? {
+        Ok(sequence) => {
+            let mut view = run_view::of_summary(run.clone(), summary.clone());
+            view.input = Some(input);
+            view.warnings.clone_from(&verdict.warnings);
+            app.projection.apply(Listed { run: run.clone(), sequence, summary });
+            tell_owner(app, &run, sequence, entry).await;
+            Ok(Started::New(Box::new(view)))
+        }
+        Err(BusError::Fenced { .. }) => same_request(app, run, digest).await,
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The shard's owner learns of the run at once. If it cannot be told now, that is tried on; and
+/// whoever takes the shard over finds the run in the journal anyway.
+async fn tell_owner(app: &App, run: &RunId, sequence: u64, entry: Entry) {
+    let told = app.store.ask(|bus| bus.command_start(run, sequence, &entry)).await;
+    let (Err(_), Some(bus)) = (told, app.store.handle()) else { return };
+    let (run, stopping) = (run.clone(), app.stopping.clone());
+    app.tasks.spawn(async move {
+        let mut wait = std::time::Duration::from_millis(100);
+        while let Err(error) = bus.command_start(&run, sequence, &entry).await {
+            tracing::debug!(%run, %error, "the owner of a new run could not be told; trying again");
+            tokio::select! {
+                () = tokio::time::sleep(wait) => wait = (wait * 2).min(std::time::Duration::from_secs(5)),
+                () = stopping.cancelled() => return,
+            }
+        }
+    });
+}
+
+/// There is a run of this id already: is it of the same request?
+async fn same_request(app: &App, run: RunId, digest: Digest) -> Result<Started, Refusal> {
+    let ends = app.store.ask(|bus| bus.ends(&run)).await?;
+    let spec = ends.as_ref().and_then(|ends| match ends.first.records.first() {
+        Some(Record::Created { spec, .. }) => Some(spec),
+        _ => None,
+    });
+    match spec {
+        Some(spec) if spec.request == digest => Ok(Started::Before(run)),
+        Some(_) => {
+            let detail = format!("the idempotency key belongs to {run}, which was started by another request");
+            Err(Refusal::new(ProblemCode::IdempotencyConflict, detail))
+        }
+        None => Err(Refusal::internal("start the run", &format!("the journal of {run} does not begin with `created`"))),
+    }
+}
+
+fn check_bounds(request: &StartRun) -> Result<(), Refusal> {
+    let header_safe = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+    if let Some(namespace) = &request.namespace
+        && !((1..=LONGEST_NAMESPACE).contains(&namespace.len()) && header_safe(namespace))
+    {
+        // It travels in headers, to host workers.
+        return Err(Refusal::invalid(format!("namespace: 1 to {LONGEST_NAMESPACE} visible ASCII characters")));
+    }
+    if request.idempotency_key.as_ref().is_some_and(|key| !(1..=LONGEST_KEY).contains(&key.len())) {
+        return Err(Refusal::invalid(format!("idempotency_key: 1 to {LONGEST_KEY} bytes")));
+    }
+    check_labels(&request.labels)
+}
+
+fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Refusal> {
+    if labels.len() > MOST_LABELS {
+        return Err(Refusal::invalid(format!("labels: {} of them; the limit is {MOST_LABELS}", labels.len())));
+    }
+    for (key, value) in labels {
+        let fits = (1..=LONGEST_LABEL_KEY).contains(&key.len()) && value.len() <= LONGEST_LABEL_VALUE;
+        if !fits || key.contains('=') {
+            let shown: String = key.chars().take(LONGEST_LABEL_KEY).collect();
+            return Err(Refusal::invalid(format!(
+                "labels: {shown:?}: a key has 1 to {LONGEST_LABEL_KEY} bytes and no `=`, a value at most {LONGEST_LABEL_VALUE} bytes"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// With an idempotency key: a function of it and the namespace, so that two requests at the same
+/// moment, at two coordinators, meet in the journal's fence.
+fn run_id(request: &StartRun, now: Timestamp) -> RunId {
+    match &request.idempotency_key {
+        Some(key) => {
+            let namespace = request.namespace.as_deref();
+            let scope: &[u8] = if namespace.is_some() { b"namespace" } else { b"none" };
+            let parts = [scope, namespace.unwrap_or_default().as_bytes(), key.as_bytes()];
+            RunId::of_bytes(Digest::of_parts(parts).as_bytes())
+        }
+        None => RunId::new(u64::try_from(now.unix_ms()).unwrap_or_default()),
+    }
+}
+
+/// Tells one request from another under the same key. The input counts as the text that was sent.
+fn request_digest(request: &StartRun) -> Digest {
+    let labels = request.labels.iter().flat_map(|(key, value)| [key.as_bytes(), value.as_bytes()]);
+    let namespace = request.namespace.as_deref().unwrap_or_default();
+    let parts = [request.toolset.as_str(), &request.script, request.input.as_str(), namespace];
+    Digest::of_parts(parts.map(str::as_bytes).into_iter().chain(labels))
+}
+
+async fn spec(
+    app: &App,
+    request: StartRun,
+    verdict: &Verdict,
+    digest: Digest,
+    trace: TraceContext,
+) -> Result<Spec, Refusal> {
+    let mut input = Payload::Inline(request.input);
+    if input.inline_size() > Limits::DEFAULT.inline_bytes {
+        app.store.ask(|bus| bus.payload_to_blob(&mut input)).await?;
+    }
+    Ok(Spec {
+        toolset: request.toolset,
+        script: verdict.digest,
+        input,
+        namespace: request.namespace,
+        labels: request.labels,
+        request: digest,
+        trace,
+    })
+}
+
+/// The caller's trace goes on in the run; without one the run begins its own.
+fn trace(headers: &HeaderMap, run: &RunId) -> TraceContext {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let given = text("traceparent").and_then(|parent| TraceContext::parse(parent, text("tracestate")));
+    given.unwrap_or_else(|| TraceContext::of_run(run))
+}
+
+fn summary(run: &RunId, created: &Record, now: Timestamp) -> Result<Summary, Refusal> {
+    let mut state = Run::new(run.clone(), Limits::DEFAULT);
+    state.fold(created).map_err(|illegal| Refusal::internal("start the run", &illegal))?;
+    Summary::of(&state, now).ok_or_else(|| Refusal::internal("start the run", &"it has no summary"))
+}
+
+#[cfg(test)]
+mod tests {
+    use rewind_model::{Json, ToolsetId};
+
+    use super::*;
+
+    fn request() -> StartRun {
+        StartRun {
+            toolset: ToolsetId::of_bytes(b"t"),
+            script: "s".into(),
+            input: Json::null(),
+            namespace: None,
+            labels: BTreeMap::new(),
+            idempotency_key: Some("k".into()),
+        }
+    }
+
+    #[test]
+    fn a_key_names_one_run_in_each_namespace() {
+        let id = |request: &StartRun| run_id(request, Timestamp::from_unix_ms(0));
+        let with = |namespace: &str| StartRun { namespace: Some(namespace.into()), ..request() };
+        assert_eq!(id(&request()), id(&StartRun { script: "other".into(), ..request() }));
+        assert_ne!(id(&request()), id(&with("")));
+        assert_ne!(id(&with("a")), id(&with("b")));
+        let without = StartRun { idempotency_key: None, ..request() };
+        assert_ne!(id(&without), id(&without));
+    }
+
+    #[test]
+    fn every_part_of_a_request_tells_it_from_another() {
+        let digest = request_digest(&request());
+        let label = [("a".to_owned(), "b".to_owned())].into();
+        for other in [
+            StartRun { script: "s2".into(), ..request() },
+            StartRun { input: Json::parse("1").expect("JSON"), ..request() },
+            StartRun { labels: label, ..request() },
+            StartRun { toolset: ToolsetId::of_bytes(b"u"), ..request() },
+        ] {
+            assert_ne!(request_digest(&other), digest, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn what_travels_in_headers_is_bounded() {
+        assert!(check_bounds(&StartRun { namespace: Some("user@example.com".into()), ..request() }).is_ok());
+        for bad in ["", "a\r\nb: c", "ü", &"x".repeat(129)] {
+            assert!(check_bounds(&StartRun { namespace: Some(bad.into()), ..request() }).is_err(), "{bad}");
+        }
+        let many = (0..33).map(|n| (n.to_string(), String::new())).collect();
+        assert!(check_bounds(&StartRun { labels: many, ..request() }).is_err());
+        assert!(check_bounds(&StartRun { labels: [("a=b".into(), "c".into())].into(), ..request() }).is_err());
+        assert!(check_bounds(&StartRun { idempotency_key: Some("x".repeat(257)), ..request() }).is_err());
+    }
+}

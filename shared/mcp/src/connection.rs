@@ -1,0 +1,170 @@
+//! One `rmcp` client: a negotiated protocol version and, in the legacy era, a session.
+
+use std::{sync::Arc, time::Duration};
+
+use rewind_model::Json;
+use rmcp::{
+    ClientServiceExt, RoleClient, ServiceError,
+    model::{
+        CancelledNotification, CancelledNotificationParam, ClientCapabilities, ClientConfig, ClientRequest,
+        GetExtensions, Implementation, ProtocolVersion, RequestId, RequestMetaObject,
+    },
+    service::{
+        ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, Peer, PeerRequestOptions, RunningService,
+    },
+    transport::{
+        StreamableHttpClientTransport, common::client_side_sse::FixedInterval,
+        streamable_http_client::StreamableHttpClientTransportConfig,
+    },
+};
+use tracing::{Instrument as _, Span};
+
+use crate::{
+    Era, McpError,
+    endpoint::Target,
+    error::excerpt,
+    exchange::{Exchange, Failure},
+    http::Http,
+};
+
+/// POSTs under way at once over one connection; a node bounds what it has in flight itself.
+const MAX_CONCURRENT_REQUESTS: usize = 4_096;
+
+pub(crate) struct Connection {
+    service: RunningService<RoleClient, ClientConfig>,
+    server: String,
+    pub(crate) era: Era,
+    pub(crate) protocol_version: String,
+    pub(crate) instructions: Option<String>,
+}
+
+impl Connection {
+    /// Asks with `server/discover`, and falls back to `initialize`.
+    ///
+    /// # Errors
+    /// What went wrong; no call was sent by then.
+    pub(crate) async fn open(client: reqwest::Client, target: Target) -> Result<Self, McpError> {
+        let server = target.display.clone();
+        let http = Http::new(client, target);
+        let opened = async {
+            let transport = StreamableHttpClientTransport::with_client(http.clone(), config(&server));
+            let lifecycle = ClientLifecycleMode::Auto {
+                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+                legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+            };
+            let service = me().serve_with_lifecycle(transport, lifecycle).await?;
+            service.set_response_cache_config(ClientCacheConfig::disabled()).await;
+            Ok(service)
+        };
+        // The connection outlives the call that happens to open it, so it is not part of that call's span.
+        let service = match opened.instrument(Span::none()).await {
+            Ok(service) => service,
+            Err(error) => return Err(before_any_call(handshake_error(&http, &server, &error))),
+        };
+        let peer = service.peer_info();
+        let version =
+            peer.as_ref().map_or(ProtocolVersion::LATEST_WITH_INITIALIZE, |peer| peer.protocol_version.clone());
+        let era = if version.has_initialize() { Era::Session } else { Era::Stateless };
+        let instructions = peer.and_then(|peer| peer.instructions.clone());
+        tracing::debug!(%server, %version, "MCP connection opened");
+        Ok(Self { service, server, era, protocol_version: version.to_string(), instructions })
+    }
+
+    /// Sends one request and waits for its answer, without a time limit. Dropping the future cancels
+    /// the request at the server.
+    pub(crate) async fn exchange(
+        &self,
+        mut request: ClientRequest,
+        meta: RequestMetaObject,
+        exchange: &Exchange,
+    ) -> Result<Json, Failure> {
+        request.extensions_mut().insert(exchange.clone());
+        let options = PeerRequestOptions::no_options().with_meta(meta);
+        let Ok(handle) = self.service.send_request_with_option(request, options).await else {
+            return Err(Failure::Closed);
+        };
+        let mut guard = CancelOnDrop { peer: self.service.peer(), id: Some(handle.id.clone()) };
+        let answer = tokio::select! {
+            biased;
+            answer = handle.await_response() => answer,
+            () = exchange.aborted() => return exchange.take().unwrap_or(Err(Failure::Closed)),
+        };
+        guard.id = None;
+        if let Some(end) = exchange.take() {
+            return end;
+        }
+        match answer {
+            // It came over a resumed stream, which the exchange does not see.
+            Ok(result) => Json::of(&result).map_err(|error| self.interrupted(error.to_string())),
+            Err(_) if !exchange.sent() => Err(Failure::Closed),
+            Err(ServiceError::McpError(error)) if !is_rmcp_s_own(&error) => Err(Failure::Mcp(McpError::Protocol {
+                server: self.server.clone(),
+                code: error.code.0.into(),
+                message: excerpt(&error.message),
+            })),
+            Err(_) => Err(self.interrupted("the stream ended before the answer".to_owned())),
+        }
+    }
+
+    fn interrupted(&self, reason: String) -> Failure {
+        Failure::Mcp(McpError::Interrupted { server: self.server.clone(), reason })
+    }
+}
+
+fn me() -> ClientConfig {
+    ClientConfig::new(ClientCapabilities::default(), Implementation::new("rewind", env!("CARGO_PKG_VERSION")))
+}
+
+fn config(server: &str) -> StreamableHttpClientTransportConfig {
+    let mut resume = FixedInterval::default();
+    resume.max_times = Some(5);
+    resume.duration = Duration::from_secs(1);
+    // The URL and the headers are the HTTP exchange's own; this one is for rmcp's messages.
+    let mut config = StreamableHttpClientTransportConfig::with_uri(server)
+        // The journal owns retries: rmcp must not send anything again by itself.
+        .reinit_on_expired_session(false)
+        .max_concurrent_requests(MAX_CONCURRENT_REQUESTS);
+    config.retry_config = Arc::new(resume);
+    config.channel_buffer_capacity = 256;
+    config
+}
+
+/// rmcp reports a stream that ended without an answer as a JSON-RPC error with a mark in its data.
+fn is_rmcp_s_own(error: &rmcp::ErrorData) -> bool {
+    error.data.as_ref().is_some_and(|data| data.get("io.modelcontextprotocol/transportClosed").is_some())
+}
+
+fn handshake_error(http: &Http, server: &str, error: &ClientInitializeError) -> McpError {
+    http.take_handshake_failure().unwrap_or_else(|| McpError::NotMcp {
+        server: server.to_owned(),
+        reason: match error {
+            ClientInitializeError::LegacyFallbackFailed { fallback, .. } => excerpt(&fallback.to_string()),
+            other => excerpt(&other.to_string()),
+        },
+    })
+}
+
+/// An answer that was lost during the handshake is no lost call.
+fn before_any_call(error: McpError) -> McpError {
+    match error {
+        McpError::Interrupted { server, reason } => McpError::Unreachable { server, reason },
+        other => other,
+    }
+}
+
+/// Tells the server that nobody waits for the answer any more.
+struct CancelOnDrop<'a> {
+    peer: &'a Peer<RoleClient>,
+    id: Option<RequestId>,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current()) else {
+            return;
+        };
+        let peer = self.peer.clone();
+        let params = CancelledNotificationParam::new(Some(id), Some("nobody waits for the answer any more".into()));
+        runtime.spawn(async move { peer.send_notification(CancelledNotification::new(params).into()).await });
+    }
+}
