@@ -67,7 +67,12 @@ impl Api {
         Ok(Err(Refusal { status, retry_after, problem }))
     }
 
-    async fn accepted<T: DeserializeOwned>(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<T> {
+    async fn accepted<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<T> {
         match self.request(method, path, body).await? {
             Ok(value) => Ok(value),
             Err(refusal) => bail!("{path}: {refusal:?}"),

@@ -183,7 +183,8 @@ async fn launch(tools: &Tools, data: &Path, options: &ClusterOptions) -> anyhow:
         command.arg("--sync-always");
     }
     command.envs(options.env.iter().cloned());
-    let mut dev = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().context("starting rewind dev")?;
+    let mut dev =
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().context("starting rewind dev")?;
     let file = data.join("dev.json");
     let ready = eventually_within(Duration::from_secs(120), "rewind dev is ready", || async {
         let text = std::fs::read_to_string(&file).ok()?;

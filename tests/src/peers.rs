@@ -64,7 +64,8 @@ impl Peer {
             .kill_on_drop(true)
             .spawn()
             .context("starting server-everything")?;
-        eventually("server-everything listens", || async { TcpStream::connect(("127.0.0.1", port)).await.ok() }).await?;
+        eventually("server-everything listens", || async { TcpStream::connect(("127.0.0.1", port)).await.ok() })
+            .await?;
         Ok((Everything { _child: child }, format!("http://127.0.0.1:{port}/mcp")))
     }
 }

@@ -1,7 +1,4 @@
-use std::{
-    path::Path,
-    process::Stdio,
-};
+use std::{path::Path, process::Stdio};
 
 use anyhow::Context;
 use tokio::{

@@ -119,7 +119,7 @@ fn parse_key(key: &Secret<String>) -> anyhow::Result<ApiKey> {
 }
 
 /// Connects, however long that takes, and then keeps the projection and the cluster going. Returns
-/// only when NATS refuses us.
+/// only when NATS refuses us, or by a fault.
 async fn background(app: Arc<App>, nats: rewind_bus::Url, bootstrap_key: Option<ApiKey>) -> anyhow::Result<()> {
     let bus = Bus::connect(&nats, "rewind-coordinator").await.context("NATS")?;
     if let Some(key) = bootstrap_key {
@@ -129,8 +129,18 @@ async fn background(app: Arc<App>, nats: rewind_bus::Url, bootstrap_key: Option<
         }
     }
     app.store.set(bus.clone());
-    tokio::join!(app.projection.follow(&bus), app.cluster.run(&bus));
-    Ok(())
+    // Tasks of their own: with much traffic each is work for a core.
+    let follow = tokio::spawn({
+        let (app, bus) = (Arc::clone(&app), bus.clone());
+        async move { app.projection.follow(&bus).await }
+    });
+    let lead = tokio::spawn(async move { app.cluster.run(&bus).await });
+    // Neither ends but by a fault; without it this process would only look alive.
+    tokio::select! {
+        ended = follow => ended.context("following the journal")?,
+        ended = lead => ended.context("watching the cluster")?,
+    }
+    anyhow::bail!("a task that never ends has ended")
 }
 
 fn router(app: Arc<App>) -> Router {

@@ -2,7 +2,10 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::{
+    os::unix::fs::PermissionsExt as _,
+    time::{Duration, Instant},
+};
 
 use reqwest::Method;
 use rewind_model::{Digest, Toolset};
@@ -123,6 +126,32 @@ async fn a_wrong_script_is_answered_with_places_and_hints() {
     }
     let body = check(&format!("// @ts-nocheck\n{}", SCRIPT.replace("lookup_order", "nothing"))).await;
     assert_eq!((&body["ok"], &body["warnings"][0]["code"]), (&json!(true), &json!("RW1003")));
+}
+
+#[tokio::test]
+async fn the_compiler_runs_once_for_a_script_however_often_and_wherever_it_is_checked() {
+    let nats = Nats::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (counting, runs) = (folder.path().join("tsc"), folder.path().join("runs"));
+    let text = format!(
+        "#!/bin/sh\n[ \"$1\" = -p ] && echo run >> {}\nexec {} \"$@\"\n",
+        runs.display(),
+        support::tsc().display()
+    );
+    std::fs::write(&counting, text).expect("written");
+    std::fs::set_permissions(&counting, std::fs::Permissions::from_mode(0o755)).expect("executable");
+    let (one, two) = (Coordinator::spawn_with(&nats.url(), &counting), Coordinator::spawn_with(&nats.url(), &counting));
+    tokio::join!(one.ready(), two.ready());
+    let path = format!("/v1/toolsets/{}/check", one.toolset().await);
+    let counted = || std::fs::read_to_string(&runs).unwrap_or_default().lines().count();
+    for (script, before) in [(SCRIPT.to_owned(), 0), (SCRIPT.replace("lookup_order", "nothing"), 1)] {
+        let body = json!({"script": script});
+        let answers = futures::future::join_all((0..8).map(|_| one.post(&path, &body))).await;
+        assert!(answers.iter().all(|(status, answer)| *status == 200 && answer == &answers[0].1));
+        assert_eq!((one.post(&path, &body).await.1, counted()), (answers[0].1.clone(), before + 1));
+    }
+    // What passed is in the catalog, where another coordinator finds it.
+    assert_eq!((two.post(&path, &json!({"script": SCRIPT})).await.1["ok"].clone(), counted()), (json!(true), 2));
 }
 
 #[tokio::test]

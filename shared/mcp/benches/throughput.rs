@@ -26,7 +26,7 @@ fn serve(stream: TcpStream, stateless: bool) {
         let message: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
         let result = match message["method"].as_str().expect("a method") {
             "server/discover" if stateless => {
-                r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#
+                r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"private","capabilities":{"tools":{}}}"#
             }
             "server/discover" => "",
             "initialize" => {

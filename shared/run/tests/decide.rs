@@ -278,15 +278,15 @@ fn an_end_abandons_what_is_outstanding() {
 fn a_call_in_a_queue_is_the_same_attempt_for_the_next_owner() {
     let tool = |export: &str| Call::Tool {
         tool: rewind_model::ToolName::new(export, "refund"),
-        arguments: Payload::Inline(rewind_model::Json::null()),
+        arguments: inline("null"),
         raw: false,
     };
-    let mut run = owned();
+    let mut run = running(Limits::DEFAULT);
     for (seq, export) in [(1, "host"), (2, "bank")] {
         run.fold(&Record::Called { at: run.last_at(), seq, call: tool(export) }).expect("legal");
     }
     let epoch = run.owner().expect("owned").epoch + 1;
-    let adopted = Record::Adopted { at: run.last_at(), node: rewind_model::NodeId::random(), epoch };
-    let effects = run.fold(&adopted).expect("legal");
+    let taken_over = Record::Adopted { at: run.last_at(), node: rewind_model::NodeId::random(), epoch };
+    let effects = run.fold(&taken_over).expect("legal");
     assert_eq!(effects, [Effect::Dispatch { seq: 1, attempt: 1 }, Effect::Dispatch { seq: 2, attempt: 2 }]);
 }

@@ -132,12 +132,15 @@ impl Compiler {
         // SAFETY: only setrlimit(2) is called between fork and exec, which is async-signal-safe.
         unsafe { command.pre_exec(limit_this_process) };
         let mut child = command.spawn()?;
-        let group = Group(child.id());
-        let ended = tokio::time::timeout(TIME_LIMIT, outcome(&mut child)).await;
-        drop(group);
-        match ended {
-            Ok(outcome) => Ok(Some(outcome?)),
+        let mut group = Group(child.id());
+        match tokio::time::timeout(TIME_LIMIT, outcome(&mut child)).await {
+            Ok(outcome) => {
+                // Reaped: its number may be another process's from here on.
+                group.0 = None;
+                Ok(Some(outcome?))
+            }
             Err(_) => {
+                drop(group);
                 child.wait().await?;
                 Ok(None)
             }
@@ -166,7 +169,7 @@ struct Group(Option<u32>);
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(pid) = self.0.and_then(|pid| libc::pid_t::try_from(pid).ok()) {
-            // SAFETY: kill(2) takes no pointer. The group is gone when its leader has ended by itself.
+            // SAFETY: kill(2) takes no pointer. The leader has not been reaped, so the number is its group's.
             unsafe { libc::kill(-pid, libc::SIGKILL) };
         }
     }

@@ -4,7 +4,7 @@
 use std::{
     future::Future,
     net::TcpListener,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -19,6 +19,10 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 fn tool(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../.tools").join(path)
+}
+
+pub(crate) fn tsc() -> PathBuf {
+    tool("npm/node_modules/@typescript/typescript-linux-x64/lib/tsc")
 }
 
 pub(crate) fn free_port() -> u16 {
@@ -99,10 +103,14 @@ impl Coordinator {
     }
 
     pub(crate) fn spawn(nats: &str) -> Self {
+        Self::spawn_with(nats, &tsc())
+    }
+
+    pub(crate) fn spawn_with(nats: &str, tsc: &Path) -> Self {
         let listen = format!("127.0.0.1:{}", free_port());
         let child = Command::new(env!("CARGO_BIN_EXE_rewind-coordinator"))
             .args(["--nats", nats, "--listen", &listen, "--tsc"])
-            .arg(tool("npm/node_modules/@typescript/typescript-linux-x64/lib/tsc"))
+            .arg(tsc)
             .env("REWIND_BOOTSTRAP_KEY", KEY)
             .spawn();
         let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(90)).build();

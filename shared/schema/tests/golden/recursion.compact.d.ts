@@ -10,7 +10,7 @@ declare module "rewind:tools" {
   type A = { b?: B };
   type B = A | null;
   type TreeArgs = { value: string; children?: TreeArgs[] };
-  type T = [_0?: string, _1?: [_0?: T, ...rest: unknown[]], ...rest: T[]];
+  type T = unknown /* $ref to itself */;
   export const server: {
     itself: OptionalTool<{ x?: X }>;
     mutual: OptionalTool<{ a?: A }>;

@@ -66,7 +66,7 @@ declare module "rewind:tools" {
     children?: TreeArgs[];
   };
 
-  export type T = [_0?: string, _1?: [_0?: T, ...rest: unknown[]], ...rest: T[]];
+  export type T = unknown /* $ref to itself */;
 
   export const server: {
     /** @observed 0 results: any, for there is no output schema */

@@ -55,10 +55,8 @@ async fn main() -> anyhow::Result<()> {
     let run: RunId = run.trim().parse()?;
 
     step(5, "Its node is killed twice");
-    eventually("the refund has begun", || async {
-        (!effects_of(&files.refunds).ok()?.is_empty()).then_some(())
-    })
-    .await?;
+    eventually("the refund has begun", || async { (!effects_of(&files.refunds).ok()?.is_empty()).then_some(()) })
+        .await?;
     kill(&cluster, "while the bank takes its two seconds").await?;
     eventually("the script sleeps", || async {
         let journal = cluster.api.journal(&run).await.ok()?;
@@ -175,12 +173,8 @@ impl Cli {
     }
 
     async fn run(&self, args: &[&str]) -> anyhow::Result<(bool, String, String)> {
-        let output = Command::new(&self.program)
-            .args(args)
-            .env("REWIND_DATA", &self.data)
-            .stdin(Stdio::null())
-            .output()
-            .await?;
+        let output =
+            Command::new(&self.program).args(args).env("REWIND_DATA", &self.data).stdin(Stdio::null()).output().await?;
         Ok((output.status.success(), String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?))
     }
 

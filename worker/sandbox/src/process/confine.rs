@@ -169,8 +169,11 @@ pub(crate) fn handle_alarm() -> Result<(), ConfineError> {
 mod tests {
     use super::*;
 
-    /// What must not succeed any more, and what it is for.
-    fn attempts() -> [(&'static str, fn() -> i64); 12] {
+    /// A name, and a system call that gives its answer.
+    type Attempt = (&'static str, fn() -> i64);
+
+    /// What must not succeed any more.
+    fn attempts() -> [Attempt; 12] {
         // SAFETY: system calls with constants and pointers that live through them; the process that
         // makes them ends right after.
         unsafe {

@@ -57,7 +57,7 @@ impl Engine {
         let engine = match Self::start(load, &world, &budget) {
             Ok(engine) => Some(engine),
             Err(thrown) => {
-                world.end(End::Threw(thrown));
+                world.end(End::Threw(*thrown));
                 None
             }
         };
@@ -67,11 +67,11 @@ impl Engine {
         (engine, turn)
     }
 
-    fn start(load: Load, world: &Rc<World>, budget: &Rc<Budget>) -> Result<Self, Thrown> {
+    fn start(load: Load, world: &Rc<World>, budget: &Rc<Budget>) -> Result<Self, Box<Thrown>> {
         let failed = |error: rquickjs::Error| plain(format!("Error: the engine cannot start: {error}"));
         let vm = Vm::new(world, budget).map_err(failed)?;
         vm.watching_stack(|| {
-            let entries = vm.context.with(|ctx| -> Result<Entries, Thrown> {
+            let entries = vm.context.with(|ctx| -> Result<Entries, Box<Thrown>> {
                 let installed = install(&ctx, world).catch(&ctx).map_err(|error| thrown(&error))?;
                 let entries = Entries::of(&ctx, &installed).map_err(failed)?;
                 entries.start(&ctx, &installed, load).catch(&ctx).map_err(|error| thrown(&error))?;
@@ -98,7 +98,7 @@ impl Engine {
                 match self.entries.deliver(&ctx, delivery).catch(&ctx) {
                     Ok(true) => settle(&ctx, &self.entries, &self.world),
                     Ok(false) => self.world.end(End::UnknownCall(seq)),
-                    Err(error) => self.world.end(End::Threw(thrown(&error))),
+                    Err(error) => self.world.end(End::Threw(*thrown(&error))),
                 }
             });
         });
@@ -230,17 +230,17 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn plain(message: String) -> Thrown {
-    Thrown { message, stack: None, tool_error: None }
+fn plain(message: String) -> Box<Thrown> {
+    Box::new(Thrown { message, stack: None, tool_error: None })
 }
 
 /// An exception that reached Rust: a script that does not parse or link, or an engine out of memory.
-fn thrown(error: &CaughtError<'_>) -> Thrown {
+fn thrown(error: &CaughtError<'_>) -> Box<Thrown> {
     match error {
         CaughtError::Exception(exception) => {
             let name = exception.as_object().get::<_, String>("name").unwrap_or_else(|_| "Error".into());
             let message = exception.message().unwrap_or_default();
-            Thrown { message: format!("{name}: {message}"), stack: exception.stack(), tool_error: None }
+            Box::new(Thrown { message: format!("{name}: {message}"), stack: exception.stack(), tool_error: None })
         }
         CaughtError::Value(_) => plain("Error: the script threw what is no error while it was loaded".into()),
         CaughtError::Error(error) => plain(format!("Error: {error}")),

@@ -41,7 +41,7 @@ function makeUrl(host, own) {
     #params;
     constructor(url, base) {
       const href = host.urlParse(text(own, url), base === undefined ? null : text(own, base));
-      if (href == null) throw new own.TypeError((own.String(own.stringify(own.sliceText(text(own, url), 0, 200))) + ' is no URL'));
+      if (href == null) throw new own.TypeError(own.stringify(own.sliceText(text(own, url), 0, 200)) + ' is no URL');
       this.#href = href;
     }
     static canParse(url, base) {
@@ -269,7 +269,7 @@ function makeText(host, own) {
     #ignoreBOM;
     constructor(label = 'utf-8', options = undefined) {
       const name = own.String(label);
-      if (name !== 'utf-8' && name !== 'utf8' && name !== 'UTF-8') throw new own.Error(('TextDecoder reads UTF-8, not ' + own.String(own.sliceText(name, 0, 40))));
+      if (name !== 'utf-8' && name !== 'utf8' && name !== 'UTF-8') throw new own.Error('TextDecoder reads UTF-8, not ' + own.sliceText(name, 0, 40));
       this.#fatal = !!options?.fatal;
       this.#ignoreBOM = !!options?.ignoreBOM;
     }
@@ -307,7 +307,7 @@ function makeText(host, own) {
 // ---- structuredClone
 
 function makeClone(own) {
-  const refuse = (value) => domError(own, 'DataCloneError', (own.String(own.inspect(value)) + ' cannot be cloned'));
+  const refuse = (value) => domError(own, 'DataCloneError', own.inspect(value) + ' cannot be cloned');
 
   function clone(value, seen) {
     if (typeof value === 'function' || typeof value === 'symbol') throw refuse(value);

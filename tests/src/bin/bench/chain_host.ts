@@ -1,0 +1,6 @@
+import { host } from "rewind:tools";
+
+export default async function main({ calls }: { calls: number }) {
+  for (let n = 0; n < calls; n++) await host.echo({ n });
+  return calls;
+}

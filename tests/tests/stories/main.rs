@@ -1,0 +1,11 @@
+//! Stories of whole systems: real processes, through public interfaces only.
+
+mod bad_input;
+mod demo;
+mod kills;
+mod limits;
+mod outages;
+mod restarts;
+mod scripts;
+mod sleepers;
+mod support;
