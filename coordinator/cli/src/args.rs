@@ -32,13 +32,7 @@ pub(crate) struct ClientArgs {
     #[arg(long, value_name = "URL", env = "REWIND_API", global = true)]
     pub(crate) api: Option<String>,
     /// The API key. Other users of the machine can see a command line: the environment is safer.
-    #[arg(
-        long,
-        value_name = "KEY",
-        env = "REWIND_KEY",
-        hide_env_values = true,
-        global = true
-    )]
+    #[arg(long, value_name = "KEY", env = "REWIND_KEY", hide_env_values = true, global = true)]
     pub(crate) key: Option<ApiKey>,
     /// Where `rewind dev` keeps its data; without --api its dev.json names the server.
     #[arg(long, value_name = "DIR", env = "REWIND_DATA", default_value = DEFAULT_DATA, global = true)]
@@ -221,8 +215,7 @@ fn parse_label(text: &str) -> Result<(String, String), String> {
 /// # Errors
 /// A message for people when `text` is not one JSON value.
 pub(crate) fn parse_json(text: String, from: &str) -> Result<Json, crate::error::Error> {
-    Json::parse(text)
-        .map_err(|error| crate::error::Error::Usage(format!("{from} is not JSON: {error}")))
+    Json::parse(text).map_err(|error| crate::error::Error::Usage(format!("{from} is not JSON: {error}")))
 }
 
 #[cfg(test)]

@@ -31,9 +31,8 @@ impl Client {
             None => None,
             Some(key) => {
                 let value = header::HeaderValue::try_from(format!("Bearer {}", key.reveal()));
-                let mut value = value.map_err(|_| {
-                    Error::Usage("the API key holds characters that no key has".into())
-                })?;
+                let mut value =
+                    value.map_err(|_| Error::Usage("the API key holds characters that no key has".into()))?;
                 value.set_sensitive(true);
                 Some(value)
             }
@@ -45,18 +44,13 @@ impl Client {
             .user_agent(concat!("rewind-cli/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| Error::Usage(format!("no HTTP client can be made: {error}")))?;
-        Ok(Self {
-            http,
-            api: server.api.clone(),
-            authorization,
-        })
+        Ok(Self { http, api: server.api.clone(), authorization })
     }
 
     /// # Errors
     /// When the server cannot be reached or refuses.
     pub(crate) async fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Answer, Error> {
-        self.send(self.request(Method::GET, path, query)?, ANSWER)
-            .await
+        self.send(self.request(Method::GET, path, query)?, ANSWER).await
     }
 
     /// A request that the server answers when something has happened, or after `wait`.
@@ -65,11 +59,7 @@ impl Client {
     /// When the server cannot be reached or refuses.
     pub(crate) async fn poll(&self, path: &str, wait: Duration) -> Result<Answer, Error> {
         let text = rewind_model::format_duration(wait);
-        self.send(
-            self.request(Method::GET, path, &[("wait", &text)])?,
-            ANSWER + wait,
-        )
-        .await
+        self.send(self.request(Method::GET, path, &[("wait", &text)])?, ANSWER + wait).await
     }
 
     /// Sends `json` as it is: the server says what is wrong with it.
@@ -78,28 +68,16 @@ impl Client {
     /// When the server cannot be reached or refuses.
     pub(crate) async fn post_text(&self, path: &str, json: String) -> Result<Answer, Error> {
         let request = self.request(Method::POST, path, &[])?;
-        self.send(
-            request
-                .header(header::CONTENT_TYPE, "application/json")
-                .body(json),
-            ANSWER,
-        )
-        .await
+        self.send(request.header(header::CONTENT_TYPE, "application/json").body(json), ANSWER).await
     }
 
     /// # Errors
     /// When the server cannot be reached or refuses.
     pub(crate) async fn post<T: Serialize>(&self, path: &str, body: &T) -> Result<Answer, Error> {
-        self.send(self.request(Method::POST, path, &[])?.json(body), ANSWER)
-            .await
+        self.send(self.request(Method::POST, path, &[])?.json(body), ANSWER).await
     }
 
-    fn request(
-        &self,
-        method: Method,
-        path: &str,
-        query: &[(&str, &str)],
-    ) -> Result<RequestBuilder, Error> {
+    fn request(&self, method: Method, path: &str, query: &[(&str, &str)]) -> Result<RequestBuilder, Error> {
         let mut url = self.api.clone();
         url.path_segments_mut()
             .map_err(|()| Error::Usage("--api is no address of a server".into()))?
@@ -108,10 +86,7 @@ impl Client {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        let request = self
-            .http
-            .request(method, url)
-            .header(header::ACCEPT, "application/json, text/plain");
+        let request = self.http.request(method, url).header(header::ACCEPT, "application/json, text/plain");
         Ok(match &self.authorization {
             Some(value) => request.header(header::AUTHORIZATION, value.clone()),
             None => request,
@@ -119,18 +94,11 @@ impl Client {
     }
 
     async fn send(&self, request: RequestBuilder, timeout: Duration) -> Result<Answer, Error> {
-        let response = request
-            .timeout(timeout)
-            .send()
-            .await
-            .map_err(|error| self.unreachable(error))?;
+        let response = request.timeout(timeout).send().await.map_err(|error| self.unreachable(error))?;
         let status = response.status();
         let body = self.body_of(response).await?;
         if status.is_success() {
-            return Ok(Answer {
-                api: self.api.to_string(),
-                body,
-            });
+            return Ok(Answer { api: self.api.to_string(), body });
         }
         match serde_json::from_str::<Problem>(&body) {
             Ok(problem) => Err(Error::Refused(Box::new(problem))),
@@ -140,11 +108,7 @@ impl Client {
 
     async fn body_of(&self, mut response: Response) -> Result<String, Error> {
         let mut body = Vec::new();
-        while let Some(chunk) = response
-            .chunk()
-            .await
-            .map_err(|error| self.unreachable(error))?
-        {
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(error))? {
             if body.len() + chunk.len() > LARGEST_ANSWER {
                 return Err(self.not_rewind(format!("its answer is over {LARGEST_ANSWER} bytes")));
             }
@@ -160,22 +124,12 @@ impl Client {
         while let Some(source) = deepest.source() {
             deepest = source;
         }
-        let reason = if error.is_timeout() {
-            "no answer in time".to_owned()
-        } else {
-            deepest.to_string()
-        };
-        Error::Unreachable {
-            api: self.api.to_string(),
-            reason,
-        }
+        let reason = if error.is_timeout() { "no answer in time".to_owned() } else { deepest.to_string() };
+        Error::Unreachable { api: self.api.to_string(), reason }
     }
 
     fn not_rewind(&self, reason: String) -> Error {
-        Error::NotRewind {
-            api: self.api.to_string(),
-            reason,
-        }
+        Error::NotRewind { api: self.api.to_string(), reason }
     }
 }
 
@@ -190,9 +144,7 @@ impl Answer {
     /// # Errors
     /// When the body is not a `T`: the server is not Rewind's API, or of another version.
     pub(crate) fn to<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        serde_json::from_str(&self.body).map_err(|error| Error::NotRewind {
-            api: self.api.clone(),
-            reason: error.to_string(),
-        })
+        serde_json::from_str(&self.body)
+            .map_err(|error| Error::NotRewind { api: self.api.clone(), reason: error.to_string() })
     }
 }

@@ -33,9 +33,7 @@ impl Error {
         match self {
             Error::Usage(_) | Error::Unreadable { .. } => Exit::Usage,
             Error::Refused(_) => Exit::Refused,
-            Error::NoServer(_) | Error::Unreachable { .. } | Error::NotRewind { .. } => {
-                Exit::Unreachable
-            }
+            Error::NoServer(_) | Error::Unreachable { .. } | Error::NotRewind { .. } => Exit::Unreachable,
             // `rewind run list | head`: whoever read the output has seen enough.
             Error::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
             Error::Output(_) | Error::Dev(_) => Exit::Local,

@@ -53,18 +53,8 @@ mod tests {
 
     #[test]
     fn help_lists_every_code() {
-        for exit in [
-            Exit::Done,
-            Exit::Failed,
-            Exit::Usage,
-            Exit::Refused,
-            Exit::Unreachable,
-            Exit::Local,
-        ] {
-            assert!(
-                Exit::HELP.contains(&format!("\n  {}  ", exit.code())),
-                "{exit:?}"
-            );
+        for exit in [Exit::Done, Exit::Failed, Exit::Usage, Exit::Refused, Exit::Unreachable, Exit::Local] {
+            assert!(Exit::HELP.contains(&format!("\n  {}  ", exit.code())), "{exit:?}");
         }
     }
 }

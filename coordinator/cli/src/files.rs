@@ -12,10 +12,7 @@ use std::{
 /// # Errors
 /// When the folder cannot be written to.
 pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let mut name = path
-        .file_name()
-        .ok_or(io::ErrorKind::InvalidInput)?
-        .to_owned();
+    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     name.push(".new");
     let new = path.with_file_name(name);
     // One left by a crash may have been made by hand with another mode.
@@ -23,11 +20,7 @@ pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&new)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(&new, path)?;
@@ -63,10 +56,7 @@ mod tests {
         fs::write(dir.path().join("secrets.json.new"), "left by a crash").expect("written");
         write_private(&path, "new").expect("written");
         assert_eq!(fs::read_to_string(&path).expect("read"), "new");
-        assert_eq!(
-            fs::metadata(&path).expect("there").permissions().mode() & 0o777,
-            0o600
-        );
+        assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
         assert!(!dir.path().join("secrets.json.new").exists());
         remove_if_there(&path).expect("removed");
         remove_if_there(&path).expect("nothing to remove");

@@ -21,27 +21,16 @@ pub(crate) fn text_of(path: &Path) -> Result<String, Error> {
     let read = || -> io::Result<String> {
         let mut text = String::new();
         let bytes = if path == Path::new("-") {
-            io::stdin()
-                .lock()
-                .take(LARGEST + 1)
-                .read_to_string(&mut text)?
+            io::stdin().lock().take(LARGEST + 1).read_to_string(&mut text)?
         } else {
-            File::open(path)?
-                .take(LARGEST + 1)
-                .read_to_string(&mut text)?
+            File::open(path)?.take(LARGEST + 1).read_to_string(&mut text)?
         };
         if bytes as u64 > LARGEST {
-            return Err(io::Error::new(
-                io::ErrorKind::FileTooLarge,
-                format!("it is over {LARGEST} bytes"),
-            ));
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is over {LARGEST} bytes")));
         }
         Ok(text)
     };
-    read().map_err(|source| Error::Unreadable {
-        path: path.to_owned(),
-        source,
-    })
+    read().map_err(|source| Error::Unreadable { path: path.to_owned(), source })
 }
 
 /// The JSON of an `--input`: the text itself, or the file after `@`.
@@ -61,14 +50,8 @@ mod tests {
 
     #[test]
     fn an_input_keeps_its_exact_text() {
-        assert_eq!(
-            json_of("12345678901234567890123").expect("JSON").as_str(),
-            "12345678901234567890123"
-        );
+        assert_eq!(json_of("12345678901234567890123").expect("JSON").as_str(), "12345678901234567890123");
         assert!(matches!(json_of("{"), Err(Error::Usage(_))));
-        assert!(matches!(
-            json_of("@/nowhere/at/all"),
-            Err(Error::Unreadable { .. })
-        ));
+        assert!(matches!(json_of("@/nowhere/at/all"), Err(Error::Unreadable { .. })));
     }
 }

@@ -18,9 +18,7 @@ impl Paint {
     pub(crate) fn for_stdout() -> Self {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Self {
-            on: io::stdout().is_terminal() && !refused && !dumb,
-        }
+        Self { on: io::stdout().is_terminal() && !refused && !dumb }
     }
 
     #[cfg(test)]
@@ -29,11 +27,7 @@ impl Paint {
     }
 
     fn wrap(self, sgr: &str, text: &str) -> String {
-        if self.on {
-            format!("\x1b[{sgr}m{text}\x1b[0m")
-        } else {
-            text.to_owned()
-        }
+        if self.on { format!("\x1b[{sgr}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
     pub(crate) fn heading(self, text: &str) -> String {
@@ -69,13 +63,7 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
         return text.into();
     }
     text.chars()
-        .map(|c| {
-            if harmless(c) {
-                Cow::from(String::from(c))
-            } else {
-                c.escape_unicode().to_string().into()
-            }
-        })
+        .map(|c| if harmless(c) { Cow::from(String::from(c)) } else { c.escape_unicode().to_string().into() })
         .collect::<String>()
         .into()
 }
@@ -107,28 +95,19 @@ pub(crate) struct Cell {
 
 impl Cell {
     pub(crate) fn painted(plain: &str, painted: String) -> Self {
-        Self {
-            plain: plain.to_owned(),
-            painted: Some(painted),
-        }
+        Self { plain: plain.to_owned(), painted: Some(painted) }
     }
 }
 
 impl<T: AsRef<str>> From<T> for Cell {
     fn from(text: T) -> Self {
-        Self {
-            plain: one_line(text.as_ref()),
-            painted: None,
-        }
+        Self { plain: one_line(text.as_ref()), painted: None }
     }
 }
 
 impl Table {
     pub(crate) fn new(columns: &[(&'static str, Align)]) -> Self {
-        Self {
-            columns: columns.to_vec(),
-            rows: Vec::new(),
-        }
+        Self { columns: columns.to_vec(), rows: Vec::new() }
     }
 
     pub(crate) fn row<const N: usize>(&mut self, cells: [Cell; N]) {
@@ -155,8 +134,7 @@ impl Table {
             .collect();
         let line = |cells: &mut dyn Iterator<Item = (&str, String)>| {
             let mut line = String::new();
-            for ((plain, shown), (width, (_, align))) in cells.zip(widths.iter().zip(&self.columns))
-            {
+            for ((plain, shown), (width, (_, align))) in cells.zip(widths.iter().zip(&self.columns)) {
                 let blanks = " ".repeat(width - width_of(plain));
                 match align {
                     Align::Left => line.extend([shown.as_str(), &blanks, "  "]),
@@ -165,10 +143,7 @@ impl Table {
             }
             line.trim_end().to_owned()
         };
-        let mut names = self
-            .columns
-            .iter()
-            .map(|(name, _)| (*name, paint.heading(name)));
+        let mut names = self.columns.iter().map(|(name, _)| (*name, paint.heading(name)));
         writeln!(out, "{}", line(&mut names))?;
         for row in &self.rows {
             let shown = |cell: &Cell| cell.painted.clone().unwrap_or_else(|| cell.plain.clone());
@@ -198,10 +173,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn on_terminal() -> Self {
-        Self {
-            on: io::stderr().is_terminal(),
-            shown: String::new(),
-        }
+        Self { on: io::stderr().is_terminal(), shown: String::new() }
     }
 
     /// Whether anyone sees it.
@@ -232,19 +204,12 @@ mod tests {
 
     #[test]
     fn columns_line_up_and_lines_end_without_blanks() {
-        let mut table = Table::new(&[
-            ("TOOL", Align::Left),
-            ("MS", Align::Right),
-            ("", Align::Left),
-        ]);
+        let mut table = Table::new(&[("TOOL", Align::Left), ("MS", Align::Right), ("", Align::Left)]);
         table.row(["docs.é".into(), "7".into(), "".into()]);
         table.row(["a".into(), "1200".into(), "x".into()]);
         let mut out = Vec::new();
         table.write(&mut out, Paint::never()).expect("written");
-        assert_eq!(
-            String::from_utf8(out).expect("text"),
-            "TOOL      MS\ndocs.é     7\na       1200  x\n"
-        );
+        assert_eq!(String::from_utf8(out).expect("text"), "TOOL      MS\ndocs.é     7\na       1200  x\n");
     }
 
     #[test]

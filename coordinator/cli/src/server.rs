@@ -22,10 +22,7 @@ impl Server {
     /// When no server is named anywhere, or what names it cannot be read.
     pub(crate) fn find(args: &ClientArgs) -> Result<Self, Error> {
         if let Some(api) = args.api.as_ref().filter(|api| !api.is_empty()) {
-            return Ok(Self {
-                api: parse_api(api)?,
-                key: args.key.clone(),
-            });
+            return Ok(Self { api: parse_api(api)?, key: args.key.clone() });
         }
         let path = args.data.join(DEV_JSON);
         let text = match fs::read_to_string(&path) {
@@ -35,13 +32,9 @@ impl Server {
             }
             Err(source) => return Err(Error::Unreadable { path, source }),
         };
-        let state: Named = serde_json::from_str(&text).map_err(|error| {
-            Error::Usage(format!("{} is not a dev.json: {error}", path.display()))
-        })?;
-        Ok(Self {
-            api: parse_api(&state.api)?,
-            key: args.key.clone().or(Some(state.key)),
-        })
+        let state: Named = serde_json::from_str(&text)
+            .map_err(|error| Error::Usage(format!("{} is not a dev.json: {error}", path.display())))?;
+        Ok(Self { api: parse_api(&state.api)?, key: args.key.clone().or(Some(state.key)) })
     }
 }
 
@@ -54,19 +47,13 @@ struct Named {
 
 fn parse_api(text: &str) -> Result<Url, Error> {
     // The text is not repeated: it may hold a password.
-    let usage = |reason: &str| {
-        Error::Usage(format!(
-            "--api: {reason}; write http://HOST:PORT or https://HOST"
-        ))
-    };
+    let usage = |reason: &str| Error::Usage(format!("--api: {reason}; write http://HOST:PORT or https://HOST"));
     let mut api = Url::parse(text).map_err(|error| usage(&error.to_string()))?;
     if !matches!(api.scheme(), "http" | "https") || api.host_str().is_none() {
         return Err(usage("it is no http or https URL"));
     }
     if !api.username().is_empty() || api.password().is_some() {
-        return Err(usage(
-            "it holds a user name or password, which belongs into --key",
-        ));
+        return Err(usage("it holds a user name or password, which belongs into --key"));
     }
     api.set_query(None);
     api.set_fragment(None);
@@ -78,37 +65,21 @@ mod tests {
     use super::*;
 
     fn args(api: Option<&str>, data: &std::path::Path) -> ClientArgs {
-        ClientArgs {
-            api: api.map(Into::into),
-            key: None,
-            data: data.into(),
-            json: false,
-        }
+        ClientArgs { api: api.map(Into::into), key: None, data: data.into(), json: false }
     }
 
     #[test]
     fn dev_json_names_the_server_and_its_key_goes_nowhere_else() {
         let dir = tempfile::tempdir().expect("folder");
-        assert!(matches!(
-            Server::find(&args(None, dir.path())),
-            Err(Error::NoServer(_))
-        ));
+        assert!(matches!(Server::find(&args(None, dir.path())), Err(Error::NoServer(_))));
         let json = r#"{"api":"http://127.0.0.1:1","key":"rk_1","nats":"nats://x","pids":{}}"#;
         fs::write(dir.path().join(DEV_JSON), json).expect("written");
         let found = Server::find(&args(None, dir.path())).expect("found");
         assert_eq!(
-            (
-                found.api.as_str(),
-                found.key.map(|key| key.reveal().to_owned())
-            ),
+            (found.api.as_str(), found.key.map(|key| key.reveal().to_owned())),
             ("http://127.0.0.1:1/", Some("rk_1".into()))
         );
-        assert!(
-            Server::find(&args(Some("http://elsewhere"), dir.path()))
-                .expect("found")
-                .key
-                .is_none()
-        );
+        assert!(Server::find(&args(Some("http://elsewhere"), dir.path())).expect("found").key.is_none());
     }
 
     #[test]

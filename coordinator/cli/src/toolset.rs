@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 
-use rewind_model::{CheckScript, CheckedScript, RegisteredToolset, Tool, Toolset, ToolsetId};
+use rewind_model::{CheckScript, CheckedScript, RegisteredToolset, RegistryEntry, Tool, ToolsetId};
 
 use crate::{
     args::{ClientArgs, RenderingArg, ToolsetArgs, ToolsetCommand},
@@ -18,23 +18,11 @@ use crate::{
 pub(crate) async fn run(args: ToolsetArgs) -> Result<Exit, Error> {
     let client = Client::new(&Server::find(&args.client)?)?;
     match args.command {
-        ToolsetCommand::Register { file } => {
-            register(&client, &args.client, input::text_of(&file)?).await
-        }
-        ToolsetCommand::Show {
-            id,
-            canonical: true,
-        } => canonical(&client, &id).await,
-        ToolsetCommand::Show {
-            id,
-            canonical: false,
-        } => show(&client, &args.client, &id).await,
-        ToolsetCommand::Declarations { id, rendering } => {
-            declarations(&client, &args.client, &id, rendering).await
-        }
-        ToolsetCommand::Check { id, script } => {
-            check(&client, &args.client, &id, input::text_of(&script)?).await
-        }
+        ToolsetCommand::Register { file } => register(&client, &args.client, input::text_of(&file)?).await,
+        ToolsetCommand::Show { id, canonical: true } => canonical(&client, &id).await,
+        ToolsetCommand::Show { id, canonical: false } => show(&client, &args.client, &id).await,
+        ToolsetCommand::Declarations { id, rendering } => declarations(&client, &args.client, &id, rendering).await,
+        ToolsetCommand::Check { id, script } => check(&client, &args.client, &id, input::text_of(&script)?).await,
     }
 }
 
@@ -49,28 +37,16 @@ async fn register(client: &Client, args: &ClientArgs, document: String) -> Resul
     writeln!(io::stdout(), "{}", registered.id)?;
     let mut out = io::stderr().lock();
     for (export, tools) in &registered.tools {
-        writeln!(
-            out,
-            "{}: {tools} {}",
-            one_line(export),
-            if *tools == 1 { "tool" } else { "tools" }
-        )?;
+        writeln!(out, "{}: {tools} {}", one_line(export), if *tools == 1 { "tool" } else { "tools" })?;
     }
     for warning in &registered.warnings {
-        writeln!(
-            out,
-            "warning: {}: {}",
-            one_line(&warning.tool),
-            one_line(&warning.reason)
-        )?;
+        writeln!(out, "warning: {}: {}", one_line(&warning.tool), one_line(&warning.reason))?;
     }
     Ok(Exit::Done)
 }
 
 async fn canonical(client: &Client, id: &ToolsetId) -> Result<Exit, Error> {
-    let answer = client
-        .get(&format!("v1/toolsets/{id}"), &[("canonical", "true")])
-        .await?;
+    let answer = client.get(&format!("v1/toolsets/{id}"), &[("canonical", "true")]).await?;
     let mut out = io::stdout().lock();
     // No newline: these bytes are what the id is the digest of.
     out.write_all(answer.body.as_bytes())?;
@@ -84,37 +60,21 @@ async fn show(client: &Client, args: &ClientArgs, id: &ToolsetId) -> Result<Exit
         write_json(&answer.body)?;
         return Ok(Exit::Done);
     }
-    let toolset: Toolset = answer.to()?;
+    let RegistryEntry { toolset, .. } = answer.to()?;
     let paint = Paint::for_stdout();
     let mut out = io::stdout().lock();
     writeln!(out, "{id}")?;
-    let mut servers = Table::new(&[
-        ("SERVER", Align::Left),
-        ("TOOLS", Align::Right),
-        ("URL", Align::Left),
-    ]);
+    let mut servers = Table::new(&[("SERVER", Align::Left), ("TOOLS", Align::Right), ("URL", Align::Left)]);
     for (export, server) in &toolset.mcp_servers {
-        servers.row([
-            export.into(),
-            server.tools.len().to_string().into(),
-            (&server.url).into(),
-        ]);
+        servers.row([export.into(), server.tools.len().to_string().into(), (&server.url).into()]);
     }
     if !servers.is_empty() {
         writeln!(out)?;
         servers.write(&mut out, paint)?;
     }
-    let mut tools = Table::new(&[
-        ("TOOL", Align::Left),
-        ("RESULT", Align::Left),
-        ("DESCRIPTION", Align::Left),
-    ]);
+    let mut tools = Table::new(&[("TOOL", Align::Left), ("RESULT", Align::Left), ("DESCRIPTION", Align::Left)]);
     for (name, tool) in toolset.tools() {
-        let result = if tool.output_schema.is_some() {
-            "declared"
-        } else {
-            "any"
-        };
+        let result = if tool.output_schema.is_some() { "declared" } else { "any" };
         tools.row([name.to_string().into(), result.into(), summary(tool).into()]);
     }
     if !tools.is_empty() {
@@ -122,11 +82,7 @@ async fn show(client: &Client, args: &ClientArgs, id: &ToolsetId) -> Result<Exit
         tools.write(&mut out, paint)?;
     }
     if let Some(http) = &toolset.http {
-        let hosts: Vec<_> = http
-            .allowed_hosts
-            .iter()
-            .map(|host| one_line(host))
-            .collect();
+        let hosts: Vec<_> = http.allowed_hosts.iter().map(|host| one_line(host)).collect();
         writeln!(out, "\nfetch may reach: {}", hosts.join(", "))?;
     }
     Ok(Exit::Done)
@@ -135,11 +91,7 @@ async fn show(client: &Client, args: &ClientArgs, id: &ToolsetId) -> Result<Exit
 /// The beginning of a tool's description that fits a line of a table.
 fn summary(tool: &Tool) -> String {
     const LONGEST: usize = 80;
-    let text = tool
-        .description
-        .as_deref()
-        .or(tool.title.as_deref())
-        .unwrap_or("");
+    let text = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or("");
     let line = text.trim().lines().next().unwrap_or("");
     match line.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &line[..end]),
@@ -154,9 +106,7 @@ async fn declarations(
     rendering: RenderingArg,
 ) -> Result<Exit, Error> {
     let path = format!("v1/toolsets/{id}/declarations");
-    let answer = client
-        .get(&path, &[("rendering", rendering.as_str())])
-        .await?;
+    let answer = client.get(&path, &[("rendering", rendering.as_str())]).await?;
     if args.json {
         // The API's answer is text; in JSON it is a string.
         write_json(&serde_json::Value::from(answer.body).to_string())?;
@@ -166,15 +116,8 @@ async fn declarations(
     Ok(Exit::Done)
 }
 
-async fn check(
-    client: &Client,
-    args: &ClientArgs,
-    id: &ToolsetId,
-    script: String,
-) -> Result<Exit, Error> {
-    let answer = client
-        .post(&format!("v1/toolsets/{id}/check"), &CheckScript { script })
-        .await?;
+async fn check(client: &Client, args: &ClientArgs, id: &ToolsetId, script: String) -> Result<Exit, Error> {
+    let answer = client.post(&format!("v1/toolsets/{id}/check"), &CheckScript { script }).await?;
     let checked: CheckedScript = answer.to()?;
     let exit = if checked.ok { Exit::Done } else { Exit::Failed };
     if args.json {

@@ -20,17 +20,13 @@ fn run(status: &str, more: Value) -> Value {
         "id": RUN, "status": status, "toolset": TOOLSET, "script": "0".repeat(64), "labels": {"team": "a"},
         "warnings": [], "calls": {"made": 3, "outstanding": 1}, "parked": 0, "created_at": "2026-01-02T03:04:05Z",
     });
-    run.as_object_mut()
-        .unwrap()
-        .extend(more.as_object().unwrap().clone());
+    run.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     run
 }
 
 fn problem(status: u16, slug: &str, title: &str, more: Value) -> Reply {
     let mut body = json!({"type": format!("/problems/{slug}"), "title": title, "status": status});
-    body.as_object_mut()
-        .unwrap()
-        .extend(more.as_object().unwrap().clone());
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     (status, "application/problem+json", body.to_string())
 }
 
@@ -46,85 +42,37 @@ fn script() -> (tempfile::TempDir, String) {
 async fn a_started_run_prints_its_id_alone_and_sends_what_was_said() {
     let api = Api::start(|_| reply(201, run("queued", json!({})).to_string())).await;
     let (_dir, script) = script();
-    let args = [
-        "run",
-        "start",
-        "--toolset",
-        TOOLSET,
-        &script,
-        "--input",
-        r#"{"n":12345678901234567890123}"#,
-    ];
-    let more = [
-        "--namespace",
-        "ada",
-        "--label",
-        "team=a",
-        "--label",
-        "x=y=z",
-        "--idempotency-key",
-        "k1",
-    ];
+    let args = ["run", "start", "--toolset", TOOLSET, &script, "--input", r#"{"n":12345678901234567890123}"#];
+    let more = ["--namespace", "ada", "--label", "team=a", "--label", "x=y=z", "--idempotency-key", "k1"];
     let done = rewind(&api.url, &[&args[..], &more[..]].concat()).await;
-    assert_eq!(
-        (done.code, done.stdout),
-        (0, format!("{RUN}\n")),
-        "{}",
-        done.stderr
-    );
+    assert_eq!((done.code, done.stdout), (0, format!("{RUN}\n")), "{}", done.stderr);
     let request = &api.requests()[0];
-    assert_eq!(
-        (request.method.as_str(), request.target.as_str()),
-        ("POST", "/v1/runs")
-    );
-    assert_eq!(
-        request.authorization.as_deref(),
-        Some(&*format!("Bearer {KEY}"))
-    );
-    assert!(
-        request.body.contains("12345678901234567890123"),
-        "no number is rounded: {}",
-        request.body
-    );
+    assert_eq!((request.method.as_str(), request.target.as_str()), ("POST", "/v1/runs"));
+    assert_eq!(request.authorization.as_deref(), Some(&*format!("Bearer {KEY}")));
+    assert!(request.body.contains("12345678901234567890123"), "no number is rounded: {}", request.body);
     let body: Value = serde_json::from_str(&request.body).unwrap();
     assert_eq!(body["labels"], json!({"team": "a", "x": "y=z"}));
-    assert_eq!(
-        (&body["namespace"], &body["idempotency_key"]),
-        (&json!("ada"), &json!("k1"))
-    );
+    assert_eq!((&body["namespace"], &body["idempotency_key"]), (&json!("ada"), &json!("k1")));
 }
 
 #[tokio::test]
 async fn waiting_prints_the_result_as_the_script_returned_it() {
     let polls = AtomicUsize::new(0);
-    let api =
-        Api::start(
-            move |request| match (request.method.as_str(), polls.load(Ordering::SeqCst)) {
-                ("POST", _) => reply(201, run("queued", json!({})).to_string()),
-                (_, 0) => {
-                    polls.fetch_add(1, Ordering::SeqCst);
-                    reply(200, run("running", json!({})).to_string())
-                }
-                _ => {
-                    let done = run("completed", json!({"result": "R"})).to_string();
-                    reply(
-                        200,
-                        done.replace("\"R\"", "{\"n\": 12345678901234567890123}"),
-                    )
-                }
-            },
-        )
-        .await;
-    let (_dir, script) = script();
-    let done = rewind(
-        &api.url,
-        &["run", "start", "--toolset", TOOLSET, &script, "--wait"],
-    )
+    let api = Api::start(move |request| match (request.method.as_str(), polls.load(Ordering::SeqCst)) {
+        ("POST", _) => reply(201, run("queued", json!({})).to_string()),
+        (_, 0) => {
+            polls.fetch_add(1, Ordering::SeqCst);
+            reply(200, run("running", json!({})).to_string())
+        }
+        _ => {
+            let done = run("completed", json!({"result": "R"})).to_string();
+            reply(200, done.replace("\"R\"", "{\"n\": 12345678901234567890123}"))
+        }
+    })
     .await;
-    assert_eq!(
-        (done.code, done.stdout.as_str()),
-        (0, "{\"n\": 12345678901234567890123}\n")
-    );
+    let (_dir, script) = script();
+    let done = rewind(&api.url, &["run", "start", "--toolset", TOOLSET, &script, "--wait"]).await;
+    assert_eq!((done.code, done.stdout.as_str()), (0, "{\"n\": 12345678901234567890123}\n"));
     assert_eq!(done.stderr, "", "no progress where no terminal is");
     assert_eq!(api.requests()[1].target, format!("/v1/runs/{RUN}?wait=30s"));
 }
@@ -138,36 +86,18 @@ async fn a_failed_run_exits_with_1_and_its_error_is_on_stderr() {
     })
     .await;
     let (_dir, script) = script();
-    let done = rewind(
-        &api.url,
-        &["run", "start", "--toolset", TOOLSET, &script, "--wait"],
-    )
-    .await;
+    let done = rewind(&api.url, &["run", "start", "--toolset", TOOLSET, &script, "--wait"]).await;
     assert_eq!((done.code, done.stdout.as_str()), (1, ""));
-    for part in [
-        "tool_failed: no such",
-        "github.get",
-        &format!("{RUN}/2"),
-        "script.ts:3:5",
-        "\\u{1b}",
-    ] {
+    for part in ["tool_failed: no such", "github.get", &format!("{RUN}/2"), "script.ts:3:5", "\\u{1b}"] {
         assert!(done.stderr.contains(part), "{part} in {}", done.stderr);
     }
     assert!(!done.stderr.contains('\u{1b}'));
 
     let watched = rewind(&api.url, &["run", "watch", RUN, "--json"]).await;
     assert_eq!(watched.code, 1);
-    assert_eq!(
-        serde_json::from_str::<Value>(&watched.stdout).unwrap()["status"],
-        "failed"
-    );
+    assert_eq!(serde_json::from_str::<Value>(&watched.stdout).unwrap()["status"], "failed");
     let cancelled = Api::start(|_| reply(200, run("cancelled", json!({})).to_string())).await;
-    assert_eq!(
-        rewind(&cancelled.url, &["run", "watch", RUN, "--json"])
-            .await
-            .code,
-        1
-    );
+    assert_eq!(rewind(&cancelled.url, &["run", "watch", RUN, "--json"]).await.code, 1);
 }
 
 #[tokio::test]
@@ -176,36 +106,14 @@ async fn a_wrong_command_line_exits_with_2_and_asks_nothing() {
     for args in [
         &["run", "get", "run_7"][..],
         &["run", "start", "--toolset", TOOLSET, "/nowhere/script.ts"],
-        &[
-            "run",
-            "start",
-            "--toolset",
-            TOOLSET,
-            "/dev/null",
-            "--input",
-            "{",
-        ],
-        &[
-            "run",
-            "start",
-            "--toolset",
-            TOOLSET,
-            "/dev/null",
-            "--label",
-            "a=1",
-            "--label",
-            "a=2",
-        ],
+        &["run", "start", "--toolset", TOOLSET, "/dev/null", "--input", "{"],
+        &["run", "start", "--toolset", TOOLSET, "/dev/null", "--label", "a=1", "--label", "a=2"],
         &["run", "list", "--status", "dead"],
         &["no-such-command"],
     ] {
         let done = rewind(&api.url, args).await;
         assert_eq!(done.code, 2, "{args:?}: {}", done.stderr);
-        assert!(
-            !done.stderr.is_empty() && !done.stderr.contains(KEY),
-            "{}",
-            done.stderr
-        );
+        assert!(!done.stderr.is_empty() && !done.stderr.contains(KEY), "{}", done.stderr);
     }
     assert_eq!(api.requests().len(), 0);
 }
@@ -215,12 +123,7 @@ async fn a_problem_is_printed_with_its_diagnostics_and_exits_with_3() {
     let diagnostic = json!({"file": "script.ts", "line": 4, "column": 9, "code": "TS2339", "message": "Property 'creat_issue' does not exist.", "hint": "did you mean create_issue?"});
     let api = Api::start(move |_| {
         let more = json!({"detail": "1 error; nothing was started", "diagnostics": [diagnostic]});
-        problem(
-            422,
-            "script-rejected",
-            "The script does not type-check",
-            more,
-        )
+        problem(422, "script-rejected", "The script does not type-check", more)
     })
     .await;
     let (_dir, script) = script();
@@ -233,33 +136,17 @@ async fn a_problem_is_printed_with_its_diagnostics_and_exits_with_3() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_exits_with_4() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let done = rewind(&format!("http://{closed}"), &["run", "list"]).await;
     assert_eq!(done.code, 4, "{}", done.stderr);
-    assert!(
-        done.stderr.contains("cannot be reached") && !done.stderr.contains(KEY),
-        "{}",
-        done.stderr
-    );
+    assert!(done.stderr.contains("cannot be reached") && !done.stderr.contains(KEY), "{}", done.stderr);
 
     let other = Api::start(|_| (502, "text/html", "<h1>Bad gateway</h1>".into())).await;
-    assert_eq!(
-        rewind(&other.url, &["run", "list"]).await.code,
-        4,
-        "what answers is no API of Rewind"
-    );
+    assert_eq!(rewind(&other.url, &["run", "list"]).await.code, 4, "what answers is no API of Rewind");
 
     let dir = tempfile::tempdir().unwrap();
     let mut command = rewind_at(env!("CARGO_BIN_EXE_rewind").as_ref());
-    let output = command
-        .current_dir(dir.path())
-        .args(["run", "list"])
-        .output()
-        .await
-        .unwrap();
+    let output = command.current_dir(dir.path()).args(["run", "list"]).output().await.unwrap();
     assert_eq!(output.status.code(), Some(4));
     assert!(String::from_utf8_lossy(&output.stderr).contains("rewind dev"));
 }
@@ -280,20 +167,14 @@ async fn no_proxy_of_the_environment_is_used() {
 async fn list_api() -> Api {
     Api::start(|request| {
         let item = |n: u32| {
-            let mut run = run(
-                if n == 2 { "failed" } else { "completed" },
-                json!({"ended_at": "2026-01-02T03:04:06Z"}),
-            );
+            let mut run = run(if n == 2 { "failed" } else { "completed" }, json!({"ended_at": "2026-01-02T03:04:06Z"}));
             run["id"] = format!("run_{n:032x}").into();
             run
         };
         if request.target.contains("cursor=c1") {
             reply(200, json!({"items": [item(3)]}).to_string())
         } else {
-            reply(
-                200,
-                json!({"items": [item(1), item(2)], "next_cursor": "c1"}).to_string(),
-            )
+            reply(200, json!({"items": [item(1), item(2)], "next_cursor": "c1"}).to_string())
         }
     })
     .await
@@ -302,48 +183,17 @@ async fn list_api() -> Api {
 #[tokio::test]
 async fn a_list_follows_cursors_and_is_an_aligned_table_with_whole_ids() {
     let api = list_api().await;
-    let done = rewind(
-        &api.url,
-        &[
-            "run",
-            "list",
-            "--label",
-            "team=a",
-            "--label",
-            "b=c",
-            "--toolset",
-            TOOLSET,
-        ],
-    )
-    .await;
+    let done = rewind(&api.url, &["run", "list", "--label", "team=a", "--label", "b=c", "--toolset", TOOLSET]).await;
     let lines: Vec<_> = done.stdout.lines().collect();
-    assert_eq!(
-        (done.code, lines.len()),
-        (0, 4),
-        "{}{}",
-        done.stdout,
-        done.stderr
-    );
+    assert_eq!((done.code, lines.len()), (0, 4), "{}{}", done.stdout, done.stderr);
     assert!(
-        lines[2].starts_with(
-            "run_00000000000000000000000000000002  failed         3  2026-01-02T03:04:05Z"
-        ),
+        lines[2].starts_with("run_00000000000000000000000000000002  failed         3  2026-01-02T03:04:05Z"),
         "{}",
         lines[2]
     );
     let column = lines[0].find("CREATED").unwrap();
-    assert!(
-        lines[1..]
-            .iter()
-            .all(|line| line[column..].starts_with("2026-01-02")),
-        "{}",
-        done.stdout
-    );
-    let targets: Vec<_> = api
-        .requests()
-        .into_iter()
-        .map(|request| request.target)
-        .collect();
+    assert!(lines[1..].iter().all(|line| line[column..].starts_with("2026-01-02")), "{}", done.stdout);
+    let targets: Vec<_> = api.requests().into_iter().map(|request| request.target).collect();
     let filters = format!("/v1/runs?toolset={TOOLSET}&label=team%3Da&label=b%3Dc");
     assert_eq!(targets, [filters.clone(), format!("{filters}&cursor=c1")]);
 }
@@ -356,8 +206,7 @@ async fn a_list_stops_at_its_limit_and_says_that_there_is_more() {
     assert_eq!(page["items"].as_array().map(Vec::len), Some(1));
     assert!(done.stderr.contains("--limit"), "{}", done.stderr);
     assert_eq!(api.requests().len(), 1);
-    let all: Value =
-        serde_json::from_str(&rewind(&api.url, &["run", "list", "--json"]).await.stdout).unwrap();
+    let all: Value = serde_json::from_str(&rewind(&api.url, &["run", "list", "--json"]).await.stdout).unwrap();
     assert_eq!(all["items"].as_array().map(Vec::len), Some(3));
 }
 
@@ -390,10 +239,7 @@ async fn a_journal_is_a_table_of_calls_and_then_the_console() {
     );
     assert_eq!(done.stdout, expected);
     let json = rewind(&api.url, &["run", "journal", RUN, "--json"]).await;
-    assert_eq!(
-        serde_json::from_str::<Value>(&json.stdout).unwrap()["appends"],
-        3
-    );
+    assert_eq!(serde_json::from_str::<Value>(&json.stdout).unwrap()["appends"], 3);
 }
 
 #[tokio::test]
@@ -417,12 +263,7 @@ async fn watching_prints_each_change_once_and_console_lines_until_the_end() {
     let expected = "2026-01-02T03:04:05Z info  hello\\u{1b}[2J\nqueued: 0 calls made\n\
         waiting: 3 calls made, 1 outstanding, 1 parked (waiting for a decision)\n\
         completed: 3 calls made, 1 outstanding\ncompleted [1]\n";
-    assert_eq!(
-        (done.code, done.stdout.as_str()),
-        (0, expected),
-        "{}",
-        done.stderr
-    );
+    assert_eq!((done.code, done.stdout.as_str()), (0, expected), "{}", done.stderr);
 }
 
 #[tokio::test]
@@ -430,83 +271,60 @@ async fn toolset_commands_print_what_the_api_says() {
     let policy = json!({"delivery": "at_least_once", "timeout": "60s", "retry": {"max_attempts": 5, "initial_interval": "200ms", "max_interval": "30s", "backoff": 2.0}});
     let canonical = json!({"v": 1, "mcp_servers": {"docs": {"url": "http://docs/mcp", "tools": {"find": {"description": "Finds a page.\nMore.", "input_schema": {}, "policy": policy}}}}}).to_string();
     let document = canonical.clone();
-    let api = Api::start(move |request| match request.target.split_once(TOOLSET).map_or("register", |(_, rest)| rest) {
-        "register" => reply(201, json!({"id": TOOLSET, "tools": {"docs": 1}, "warnings": [{"tool": "docs.bad", "reason": "too deep"}]}).to_string()),
-        "/check" => {
-            let warning = json!({"file": "script.ts", "line": 1, "column": 2, "code": "RW1", "message": "unsure"});
-            reply(200, json!({"ok": false, "diagnostics": [warning], "warnings": [warning]}).to_string())
-        }
-        declarations if declarations.starts_with("/declarations") => (200, "text/plain", format!("{declarations}\n")),
-        _ => reply(200, document.clone()),
-    })
-    .await;
+    let api =
+        Api::start(move |request| match request.target.split_once(TOOLSET).map_or("register", |(_, rest)| rest) {
+            "register" => reply(
+                201,
+                json!({"id": TOOLSET, "tools": {"docs": 1}, "warnings": [{"tool": "docs.bad", "reason": "too deep"}]})
+                    .to_string(),
+            ),
+            "/check" => {
+                let warning = json!({"file": "script.ts", "line": 1, "column": 2, "code": "RW1", "message": "unsure"});
+                reply(200, json!({"ok": false, "diagnostics": [warning], "warnings": [warning]}).to_string())
+            }
+            declarations if declarations.starts_with("/declarations") => {
+                (200, "text/plain", format!("{declarations}\n"))
+            }
+            canonical if canonical.contains("canonical") => reply(200, document.clone()),
+            _ => {
+                let pinned: Value = serde_json::from_str(&document).unwrap();
+                reply(200, json!({"id": TOOLSET, "toolset": pinned, "tools": {"docs": 1}, "warnings": []}).to_string())
+            }
+        })
+        .await;
     let (dir, script) = script();
     let file = dir.path().join("toolset.json");
-    fs::write(
-        &file,
-        r#"{"mcp_servers":{"docs":{"url":"http://docs/mcp"}}}"#,
-    )
-    .unwrap();
+    fs::write(&file, r#"{"mcp_servers":{"docs":{"url":"http://docs/mcp"}}}"#).unwrap();
 
     let registered = rewind(&api.url, &["toolset", "register", file.to_str().unwrap()]).await;
-    assert_eq!(
-        (registered.code, registered.stdout),
-        (0, format!("{TOOLSET}\n"))
-    );
-    assert_eq!(
-        registered.stderr,
-        "docs: 1 tool\nwarning: docs.bad: too deep\n"
-    );
+    assert_eq!((registered.code, registered.stdout), (0, format!("{TOOLSET}\n")));
+    assert_eq!(registered.stderr, "docs: 1 tool\nwarning: docs.bad: too deep\n");
     assert_eq!(api.requests()[0].body, fs::read_to_string(&file).unwrap());
 
     let bytes = rewind(&api.url, &["toolset", "show", TOOLSET, "--canonical"]).await;
-    assert_eq!(
-        bytes.stdout, canonical,
-        "exactly these bytes, without a newline"
-    );
+    assert_eq!(bytes.stdout, canonical, "exactly these bytes, without a newline");
     let shown = rewind(&api.url, &["toolset", "show", TOOLSET]).await;
-    assert!(
-        shown.stdout.contains("docs.find  any     Finds a page.\n"),
-        "{}",
-        shown.stdout
-    );
+    assert!(shown.stdout.contains("docs.find  any     Finds a page.\n"), "{}", shown.stdout);
 
-    let full = rewind(
-        &api.url,
-        &["toolset", "declarations", TOOLSET, "--rendering", "full"],
-    )
-    .await;
+    let full = rewind(&api.url, &["toolset", "declarations", TOOLSET, "--rendering", "full"]).await;
     assert_eq!(full.stdout, "/declarations?rendering=full\n");
 
     let checked = rewind(&api.url, &["toolset", "check", TOOLSET, &script]).await;
     assert_eq!(
         (checked.code, checked.stdout.as_str()),
-        (
-            1,
-            "script.ts:1:2 RW1 unsure\nwarning: script.ts:1:2 RW1 unsure\n"
-        )
+        (1, "script.ts:1:2 RW1 unsure\nwarning: script.ts:1:2 RW1 unsure\n")
     );
 }
 
 #[tokio::test]
 async fn a_run_is_shown_and_json_is_the_apis_own_text() {
-    let body = run("completed", json!({"result": "R"}))
-        .to_string()
-        .replace("\"R\"", "1.000000000000000000001");
+    let body = run("completed", json!({"result": "R"})).to_string().replace("\"R\"", "1.000000000000000000001");
     let same = body.clone();
     let api = Api::start(move |_| reply(200, same.clone())).await;
     let json = rewind(&api.url, &["run", "get", RUN, "--json"]).await;
     assert_eq!((json.code, json.stdout), (0, format!("{body}\n")));
     let text = rewind(&api.url, &["run", "get", RUN, "--wait", "2s"]).await;
-    assert!(
-        text.stdout.contains("result     1.000000000000000000001\n"),
-        "{}",
-        text.stdout
-    );
+    assert!(text.stdout.contains("result     1.000000000000000000001\n"), "{}", text.stdout);
     assert!(text.stdout.contains(&format!("id         {RUN}\n")));
-    assert_eq!(
-        api.requests().len(),
-        2,
-        "an ended run is not asked for again"
-    );
+    assert_eq!(api.requests().len(), 2, "an ended run is not asked for again");
 }

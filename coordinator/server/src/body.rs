@@ -3,13 +3,10 @@
 use std::time::Duration;
 
 use axum::{
-    extract::{
-        FromRequest, Request,
-        rejection::{BytesRejection, FailedToBufferBody},
-    },
+    extract::{FromRequest, Request},
     http::header,
 };
-use bytes::Bytes;
+use futures::StreamExt;
 use rewind_model::ProblemCode;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
@@ -18,6 +15,8 @@ use crate::refusal::Refusal;
 
 /// Bytes of a request's body.
 pub(crate) const BODY_LIMIT: usize = 1 << 20;
+/// Bytes of a body over the limit that are read before the client is cut off.
+const DRAINED: usize = 64 << 20;
 /// A client that has not sent its body after this long is not served.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -28,11 +27,11 @@ pub(crate) struct Body<T>(pub(crate) T);
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = Refusal;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
+    async fn from_request(request: Request, _state: &S) -> Result<Self, Refusal> {
         require_json(&request)?;
-        let body = tokio::time::timeout(PATIENCE, Bytes::from_request(request, state)).await;
+        let body = tokio::time::timeout(PATIENCE, read(request)).await;
         let slow = |_| Refusal::new(ProblemCode::InvalidRequest, format!("the body did not come within {PATIENCE:?}"));
-        parse(&body.map_err(slow)?.map_err(unreadable)?).map(Self)
+        parse(&body.map_err(slow)??).map(Self)
     }
 }
 
@@ -46,13 +45,28 @@ fn require_json(request: &Request) -> Result<(), Refusal> {
     Err(Refusal::new(ProblemCode::UnsupportedMediaType, format!("Content-Type is {shown:?}, not application/json")))
 }
 
-fn unreadable(rejection: BytesRejection) -> Refusal {
-    match rejection {
-        BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => {
-            Refusal::new(ProblemCode::BodyTooLarge, format!("the limit is {BODY_LIMIT} bytes"))
+/// Reads the body, if it is within the limit. What is over it is read, too, and forgotten: a client
+/// that is cut off while it sends sees a broken connection instead of the answer.
+async fn read(request: Request) -> Result<Vec<u8>, Refusal> {
+    let mut body = Vec::new();
+    let mut bytes = 0;
+    let mut chunks = request.into_body().into_data_stream();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| Refusal::invalid(format!("the body could not be read: {error}")))?;
+        bytes += chunk.len();
+        if bytes > DRAINED {
+            break;
         }
-        other => Refusal::invalid(format!("the body could not be read: {other}")),
+        if bytes > BODY_LIMIT {
+            body = Vec::new();
+        } else {
+            body.extend_from_slice(&chunk);
+        }
     }
+    if bytes > BODY_LIMIT {
+        return Err(Refusal::new(ProblemCode::BodyTooLarge, format!("the limit is {BODY_LIMIT} bytes")));
+    }
+    Ok(body)
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {

@@ -169,6 +169,7 @@ async fn spec(
         labels: request.labels,
         request: digest,
         trace,
+        calls_in_flight: Limits::DEFAULT.calls_in_flight,
     })
 }
 

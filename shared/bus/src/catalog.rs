@@ -41,8 +41,15 @@ impl Bus {
     ///
     /// # Errors
     /// When NATS does not answer, or the toolset has no canonical form.
-    pub async fn put_toolset(&self, toolset: &Toolset, registration: &Registration) -> Result<(ToolsetId, bool), BusError> {
-        let malformed = |error: rewind_model::ToolsetError| BusError::Malformed { what: "the toolset".into(), why: error.to_string() };
+    pub async fn put_toolset(
+        &self,
+        toolset: &Toolset,
+        registration: &Registration,
+    ) -> Result<(ToolsetId, bool), BusError> {
+        let malformed = |error: rewind_model::ToolsetError| BusError::Malformed {
+            what: "the toolset".into(),
+            why: error.to_string(),
+        };
         let id = toolset.id().map_err(malformed)?;
         let new = self.get_slot::<Digest>(&format!("toolset.{id}")).await?.is_none();
         let digest = self.put_blob(&toolset.canonical().map_err(malformed)?).await?;
@@ -66,7 +73,8 @@ impl Bus {
     /// When NATS does not answer, or the stored document is not one of this build.
     pub async fn toolset(&self, id: &ToolsetId) -> Result<Option<Toolset>, BusError> {
         let Some(bytes) = self.toolset_bytes(id).await? else { return Ok(None) };
-        let malformed = |error: rewind_model::ToolsetError| BusError::Malformed { what: id.to_string(), why: error.to_string() };
+        let malformed =
+            |error: rewind_model::ToolsetError| BusError::Malformed { what: id.to_string(), why: error.to_string() };
         Toolset::from_bytes(&bytes).map(Some).map_err(malformed)
     }
 

@@ -62,7 +62,9 @@ pub struct Revised<T> {
 pub enum ClusterChange {
     Node(NodeHeartbeat),
     /// A node stopped in an orderly way.
-    NodeGone { name: String },
+    NodeGone {
+        name: String,
+    },
     Assignment(Assignment),
     Leader(Leader),
 }
@@ -176,7 +178,8 @@ impl Bus {
             Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => return Ok(None),
             Err(error) => return Err(unavailable("read the cluster")(error)),
         };
-        let malformed = |error: serde_json::Error| BusError::Malformed { what: subject.clone(), why: error.to_string() };
+        let malformed =
+            |error: serde_json::Error| BusError::Malformed { what: subject.clone(), why: error.to_string() };
         let value = serde_json::from_slice(&message.payload).map_err(malformed)?;
         Ok(Some(Revised { value, revision: message.sequence }))
     }
@@ -195,7 +198,9 @@ fn node_key(name: &str) -> String {
 }
 
 fn encode<T: Serialize>(value: &T) -> Result<bytes::Bytes, BusError> {
-    serde_json::to_vec(value).map(Into::into).map_err(|error| BusError::Malformed { what: "the cluster".into(), why: error.to_string() })
+    serde_json::to_vec(value)
+        .map(Into::into)
+        .map_err(|error| BusError::Malformed { what: "the cluster".into(), why: error.to_string() })
 }
 
 fn change(entry: &kv::Entry) -> Option<ClusterChange> {

@@ -110,7 +110,13 @@ impl Bus {
     ///
     /// # Errors
     /// As [`Bus::append`], and [`BusError::Unavailable`]: it may have been written or not.
-    pub async fn append_once(&self, run: &RunId, summary: &Summary, entry: &Entry, after: u64) -> Result<u64, BusError> {
+    pub async fn append_once(
+        &self,
+        run: &RunId,
+        summary: &Summary,
+        entry: &Entry,
+        after: u64,
+    ) -> Result<u64, BusError> {
         self.try_append(&Append::new(run, summary, entry, after)?).await
     }
 
@@ -152,11 +158,12 @@ impl Bus {
         let mut stored = Vec::new();
         let mut next = 1;
         while stored.len() < READ_SINGLY {
-            let message = match stream.raw_message_builder().sequence(next).next_by_subject(subject.as_str()).send().await {
-                Ok(message) => message,
-                Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => return Ok(stored),
-                Err(error) => return Err(unavailable("read the journal")(error)),
-            };
+            let message =
+                match stream.raw_message_builder().sequence(next).next_by_subject(subject.as_str()).send().await {
+                    Ok(message) => message,
+                    Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => return Ok(stored),
+                    Err(error) => return Err(unavailable("read the journal")(error)),
+                };
             next = message.sequence + 1;
             stored.push(decode(message.sequence, &message.subject, &message.payload)?);
         }
@@ -197,7 +204,13 @@ impl Bus {
         self.retry("read the journal", || self.read(run)).await
     }
 
-    async fn read_rest(&self, stream: &Stream<()>, subject: &str, from: u64, stored: &mut Vec<Stored>) -> Result<(), BusError> {
+    async fn read_rest(
+        &self,
+        stream: &Stream<()>,
+        subject: &str,
+        from: u64,
+        stored: &mut Vec<Stored>,
+    ) -> Result<(), BusError> {
         let config = pull::Config {
             filter_subject: subject.to_owned(),
             deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: from },

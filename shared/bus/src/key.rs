@@ -30,7 +30,9 @@ impl Bus {
     /// When NATS does not answer.
     pub async fn key(&self, hash: Digest) -> Result<Option<KeyRecord>, BusError> {
         let bucket = self.jetstream.get_key_value(names::KEYS).await.map_err(unavailable("open the key bucket"))?;
-        let Some(body) = bucket.get(hash.to_string()).await.map_err(unavailable("read a key"))? else { return Ok(None) };
+        let Some(body) = bucket.get(hash.to_string()).await.map_err(unavailable("read a key"))? else {
+            return Ok(None);
+        };
         serde_json::from_slice(&body)
             .map(Some)
             .map_err(|error| BusError::Malformed { what: "an API key".into(), why: error.to_string() })

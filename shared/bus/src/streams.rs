@@ -19,7 +19,8 @@ pub(crate) async fn ensure(bus: &Bus) -> Result<(), BusError> {
         (names::KEYS, "Rewind: hashes of API keys"),
     ] {
         if bus.jetstream.get_key_value(bucket).await.is_err() {
-            let config = kv::Config { bucket: bucket.into(), description: description.into(), history: 1, ..Default::default() };
+            let config =
+                kv::Config { bucket: bucket.into(), description: description.into(), history: 1, ..Default::default() };
             bus.jetstream.create_key_value(config).await.map_err(unavailable("create a bucket"))?;
         }
     }

@@ -22,9 +22,8 @@ impl Bus {
         let mut headers = command_headers("wake");
         headers.insert("Nats-Schedule", format!("@at {at}").as_str());
         headers.insert("Nats-Schedule-Target", names::command(run).as_str());
-        let publish = || {
-            self.publish_plain("arm a timer", names::timer(run, seq), headers.clone(), wake_body(Some(seq)))
-        };
+        let publish =
+            || self.publish_plain("arm a timer", names::timer(run, seq), headers.clone(), wake_body(Some(seq)));
         self.retry("arm a timer", publish).await.map(drop)
     }
 
@@ -51,7 +50,8 @@ impl Bus {
         ] {
             let stream = self.jetstream.get_stream_no_info(stream).await.map_err(unavailable("list wake sources"))?;
             let subjects = stream.info_with_subjects(&filter).await.map_err(unavailable("list wake sources"))?;
-            let subjects: Vec<(String, usize)> = subjects.try_collect().await.map_err(unavailable("list wake sources"))?;
+            let subjects: Vec<(String, usize)> =
+                subjects.try_collect().await.map_err(unavailable("list wake sources"))?;
             let found = subjects.iter().filter_map(|(subject, _)| names::run_of(subject));
             runs.extend(found.filter(|run| run.shard() == shard));
         }

@@ -90,6 +90,16 @@ fn cpu() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
+/// Ends with the measurement, also with one that fails.
+struct Server(std::process::Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 fn main() {
     match std::env::var(SERVER).as_deref() {
         Ok("stateless") => listen(true),
@@ -101,13 +111,14 @@ fn main() {
 #[tokio::main(worker_threads = 2)]
 async fn measure() {
     for era in ["stateless", "session"] {
-        let mut server = std::process::Command::new(std::env::current_exe().expect("known"))
+        let server = std::process::Command::new(std::env::current_exe().expect("known"))
             .env(SERVER, era)
             .stdout(std::process::Stdio::piped())
             .spawn()
             .expect("started");
+        let mut server = Server(server);
         let mut port = String::new();
-        BufReader::new(server.stdout.take().expect("piped")).read_line(&mut port).expect("readable");
+        BufReader::new(server.0.stdout.take().expect("piped")).read_line(&mut port).expect("readable");
         let started = Instant::now();
         let endpoint = Endpoint { url: format!("http://127.0.0.1:{}/mcp", port.trim()), headers: Default::default() };
         let client = Client::new(&endpoint).expect("valid");
@@ -132,7 +143,5 @@ async fn measure() {
                 used.as_secs_f64() * 1e6 / f64::from(calls)
             );
         }
-        server.kill().expect("alive");
-        server.wait().expect("ended");
     }
 }

@@ -187,10 +187,9 @@ impl std::fmt::Display for RunStatus {
 impl std::str::FromStr for RunStatus {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|status| status.as_str() == text)
-            .ok_or_else(|| format!("{text:?} is no status: one of queued, running, waiting, completed, failed, cancelled"))
+        Self::ALL.into_iter().find(|status| status.as_str() == text).ok_or_else(|| {
+            format!("{text:?} is no status: one of queued, running, waiting, completed, failed, cancelled")
+        })
     }
 }
 

@@ -89,7 +89,10 @@ impl<'de> Deserialize<'de> for ToolName {
 pub enum Payload {
     Inline(Json),
     /// `size` in bytes.
-    Blob { digest: Digest, size: u64 },
+    Blob {
+        digest: Digest,
+        size: u64,
+    },
 }
 
 impl Payload {

@@ -185,7 +185,14 @@ mod tests {
     fn ids_are_checked_when_parsed() {
         let id = RunId::new(1_700_000_000_000);
         assert_eq!(id.as_str().parse::<RunId>(), Ok(id.clone()));
-        for bad in ["", "run_", "run_XYZ", "ts_0", "run_0123456789abcdef0123456789abcde.", "run_0123456789ABCDEF0123456789abcdef"] {
+        for bad in [
+            "",
+            "run_",
+            "run_XYZ",
+            "ts_0",
+            "run_0123456789abcdef0123456789abcde.",
+            "run_0123456789ABCDEF0123456789abcdef",
+        ] {
             assert!(bad.parse::<RunId>().is_err(), "{bad}");
         }
     }

@@ -52,25 +52,98 @@ impl ProblemCode {
     /// (slug, HTTP status, title, what to do about it)
     fn parts(self) -> (&'static str, u16, &'static str, &'static str) {
         match self {
-            Self::MalformedJson => ("malformed-json", 400, "The body is not JSON", "Send one JSON value; the detail names line and column."),
-            Self::InvalidRequest => ("invalid-request", 422, "The request has a wrong shape", "The detail names the field; unknown fields are refused so that a typing error is not silently ignored."),
-            Self::BodyTooLarge => ("body-too-large", 413, "The body is over the size limit", "Send a smaller body; the detail names the limit in bytes."),
-            Self::Unauthorized => ("unauthorized", 401, "The API key is missing or wrong", "Send `Authorization: Bearer <key>`."),
+            Self::MalformedJson => (
+                "malformed-json",
+                400,
+                "The body is not JSON",
+                "Send one JSON value; the detail names line and column.",
+            ),
+            Self::InvalidRequest => (
+                "invalid-request",
+                422,
+                "The request has a wrong shape",
+                "The detail names the field; unknown fields are refused so that a typing error is not silently ignored.",
+            ),
+            Self::BodyTooLarge => (
+                "body-too-large",
+                413,
+                "The body is over the size limit",
+                "Send a smaller body; the detail names the limit in bytes.",
+            ),
+            Self::Unauthorized => {
+                ("unauthorized", 401, "The API key is missing or wrong", "Send `Authorization: Bearer <key>`.")
+            }
             Self::NotFound => ("not-found", 404, "There is nothing at this path", "See `/openapi.json` for the paths."),
-            Self::MethodNotAllowed => ("method-not-allowed", 405, "This path does not take this method", "See `/openapi.json` for the methods of each path."),
-            Self::UnsupportedMediaType => ("unsupported-media-type", 415, "The body is not declared as JSON", "Send `Content-Type: application/json`."),
-            Self::UnknownToolset => ("unknown-toolset", 404, "There is no such toolset", "Register it with `POST /v1/toolsets`; ids are digests, so a toolset keeps its id in every installation."),
-            Self::UnknownRun => ("unknown-run", 404, "There is no such run", "`GET /v1/runs` lists the runs that exist."),
-            Self::ServerUnreachable => ("server-unreachable", 502, "An MCP server cannot be reached", "The detail names the server. Nothing was stored; register again once it answers."),
-            Self::ServerNotMcp => ("server-not-mcp", 502, "What answers is not an MCP server", "Check the URL: it must be the server's streamable-HTTP endpoint. Nothing was stored."),
-            Self::ServerFailed => ("server-failed", 502, "An MCP server failed while its tools were listed", "The detail names the server and what it answered. Nothing was stored."),
-            Self::InvalidToolset => ("invalid-toolset", 422, "The toolset cannot be pinned", "The detail names the part and why."),
-            Self::ScriptRejected => ("script-rejected", 422, "The script does not type-check", "`diagnostics` has each error with line, column and a hint; nothing was started."),
-            Self::ScriptTooLarge => ("script-too-large", 413, "The script is over the size limit", "The detail names the limit in bytes."),
-            Self::IdempotencyConflict => ("idempotency-conflict", 409, "The idempotency key was used for another run", "The same key with the same request returns the same run; use another key for another run."),
+            Self::MethodNotAllowed => (
+                "method-not-allowed",
+                405,
+                "This path does not take this method",
+                "See `/openapi.json` for the methods of each path.",
+            ),
+            Self::UnsupportedMediaType => (
+                "unsupported-media-type",
+                415,
+                "The body is not declared as JSON",
+                "Send `Content-Type: application/json`.",
+            ),
+            Self::UnknownToolset => (
+                "unknown-toolset",
+                404,
+                "There is no such toolset",
+                "Register it with `POST /v1/toolsets`; ids are digests, so a toolset keeps its id in every installation.",
+            ),
+            Self::UnknownRun => {
+                ("unknown-run", 404, "There is no such run", "`GET /v1/runs` lists the runs that exist.")
+            }
+            Self::ServerUnreachable => (
+                "server-unreachable",
+                502,
+                "An MCP server cannot be reached",
+                "The detail names the server. Nothing was stored; register again once it answers.",
+            ),
+            Self::ServerNotMcp => (
+                "server-not-mcp",
+                502,
+                "What answers is not an MCP server",
+                "Check the URL: it must be the server's streamable-HTTP endpoint. Nothing was stored.",
+            ),
+            Self::ServerFailed => (
+                "server-failed",
+                502,
+                "An MCP server failed while its tools were listed",
+                "The detail names the server and what it answered. Nothing was stored.",
+            ),
+            Self::InvalidToolset => {
+                ("invalid-toolset", 422, "The toolset cannot be pinned", "The detail names the part and why.")
+            }
+            Self::ScriptRejected => (
+                "script-rejected",
+                422,
+                "The script does not type-check",
+                "`diagnostics` has each error with line, column and a hint; nothing was started.",
+            ),
+            Self::ScriptTooLarge => {
+                ("script-too-large", 413, "The script is over the size limit", "The detail names the limit in bytes.")
+            }
+            Self::IdempotencyConflict => (
+                "idempotency-conflict",
+                409,
+                "The idempotency key was used for another run",
+                "The same key with the same request returns the same run; use another key for another run.",
+            ),
             Self::Busy => ("busy", 503, "Too much is under way", "Try again after the time in `Retry-After`."),
-            Self::StoreUnavailable => ("store-unavailable", 503, "NATS does not answer", "Nothing was lost; try again after the time in `Retry-After`."),
-            Self::Internal => ("internal", 500, "Rewind failed", "This is a fault in Rewind; its log names it under the same trace id."),
+            Self::StoreUnavailable => (
+                "store-unavailable",
+                503,
+                "NATS does not answer",
+                "Nothing was lost; try again after the time in `Retry-After`.",
+            ),
+            Self::Internal => (
+                "internal",
+                500,
+                "Rewind failed",
+                "This is a fault in Rewind; its log names it under the same trace id.",
+            ),
         }
     }
 

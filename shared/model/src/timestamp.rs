@@ -1,4 +1,7 @@
-use std::{fmt, time::{Duration, SystemTime, UNIX_EPOCH}};
+use std::{
+    fmt,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
@@ -38,8 +41,8 @@ impl Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let moment = OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0) * 1_000_000)
-            .map_err(|_| fmt::Error)?;
+        let moment =
+            OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0) * 1_000_000).map_err(|_| fmt::Error)?;
         f.write_str(&moment.format(&Rfc3339).map_err(|_| fmt::Error)?)
     }
 }

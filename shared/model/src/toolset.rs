@@ -143,7 +143,10 @@ mod tests {
             r#"{{"host_tools":{{"b":{{"policy":{policy},"input_schema":true}},"a":{{"policy":{policy},"input_schema":{{"properties":{{"y":{{}},"x":{{}}}},"type":"object"}}}}}},"v":1}}"#
         ));
         assert_eq!(one.id().expect("id"), two.id().expect("id"));
-        assert_eq!(one.id().expect("id").as_str().strip_prefix("ts_"), Some(&*crate::Digest::of(one.canonical().expect("canonical")).to_string()));
+        assert_eq!(
+            one.id().expect("id").as_str().strip_prefix("ts_"),
+            Some(&*crate::Digest::of(one.canonical().expect("canonical")).to_string())
+        );
     }
 
     #[test]

@@ -14,9 +14,8 @@ impl TraceContext {
     /// `None` when `traceparent` is not one of version 00.
     pub fn parse(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
         let parts: Vec<&str> = traceparent.split('-').collect();
-        let hex = |part: &str, len: usize| {
-            part.len() == len && part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-        };
+        let hex =
+            |part: &str, len: usize| part.len() == len && part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         let [version, trace, span, flags] = parts[..] else { return None };
         let valid = version == "00" && hex(trace, 32) && hex(span, 16) && hex(flags, 2);
         let zero = trace.bytes().all(|b| b == b'0') || span.bytes().all(|b| b == b'0');

@@ -94,6 +94,7 @@ fn begin(run: &RunId) -> Entry {
         labels: BTreeMap::new(),
         request: Digest::of("request"),
         trace: TraceContext::of_run(run),
+        calls_in_flight: 100,
     };
     let at = Timestamp::from_unix_ms(0);
     Entry::new(vec![

@@ -1,8 +1,6 @@
 //! What happened to a run, and which records that asks for.
 
-use rewind_model::{
-    Json, Limits, NodeId, Outcome, Payload, Policy, RunError, Seq, Timestamp, ToolFailure, ToolName,
-};
+use rewind_model::{Json, Limits, NodeId, Outcome, Payload, Policy, RunError, Seq, Timestamp, ToolFailure, ToolName};
 
 use crate::{Call, End, Phase, Record, Run};
 
@@ -158,7 +156,8 @@ impl Run {
         for (n, (level, mut text)) in logs.into_iter().take(room).enumerate() {
             cut(&mut text, self.limits.log_line_bytes);
             if n + 1 == room {
-                text = format!("{} lines are the limit of a run's console; later ones are dropped", self.limits.log_lines);
+                text =
+                    format!("{} lines are the limit of a run's console; later ones are dropped", self.limits.log_lines);
             }
             records.push(Record::Logged { at, level, text });
         }
@@ -191,11 +190,8 @@ fn recorded(at: Timestamp, new: NewCall, limits: &Limits) -> Record {
 
 fn too_large(tool: &ToolName, arguments: &Payload, limits: &Limits) -> Option<ToolFailure> {
     (arguments.size() > limits.argument_bytes as u64).then(|| {
-        let message = format!(
-            "the arguments of {tool} are {} bytes; the limit is {}",
-            arguments.size(),
-            limits.argument_bytes
-        );
+        let message =
+            format!("the arguments of {tool} are {} bytes; the limit is {}", arguments.size(), limits.argument_bytes);
         ToolFailure::new(rewind_model::ErrorCode::TooLarge, message)
     })
 }
@@ -236,4 +232,3 @@ fn cut(text: &mut String, bytes: usize) {
         text.push('…');
     }
 }
-

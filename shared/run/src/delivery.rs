@@ -28,9 +28,8 @@ impl Delivery {
             Record::Completed { seq, at, outcome: Outcome::Ok(payload), .. } => {
                 (seq, at, Delivered::Value(payload.clone()))
             }
-            Record::Completed { seq, at, outcome: Outcome::Err(failure), .. } | Record::Refused { seq, at, failure, .. } => {
-                (seq, at, Delivered::Failure(failure.clone()))
-            }
+            Record::Completed { seq, at, outcome: Outcome::Err(failure), .. }
+            | Record::Refused { seq, at, failure, .. } => (seq, at, Delivered::Failure(failure.clone())),
             Record::Fired { seq, at } => (seq, at, Delivered::Slept),
             Record::Created { .. }
             | Record::Adopted { .. }

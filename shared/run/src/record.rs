@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use rewind_model::{Digest, NodeId, Outcome, Payload, RunError, Seq, Timestamp, ToolFailure, ToolName, Toolset, ToolsetId, TraceContext};
+use rewind_model::{
+    Digest, NodeId, Outcome, Payload, RunError, Seq, Timestamp, ToolFailure, ToolName, Toolset, ToolsetId, TraceContext,
+};
 use serde::{Deserialize, Serialize};
 
 /// One fact. A variant is never changed once it has been written anywhere: a new version of it is a
@@ -47,6 +49,19 @@ pub struct Spec {
     /// Of the request that started the run, so that an idempotency key used for another one is told.
     pub request: Digest,
     pub trace: TraceContext,
+    /// Calls that may be with tools at once. Pinned, since it decides which calls count as sent: a
+    /// journal must mean the same to a node with another setting.
+    #[serde(default = "calls_in_flight", skip_serializing_if = "is_default_calls_in_flight")]
+    pub calls_in_flight: usize,
+}
+
+/// The limit of journals that name none. Never to be changed.
+fn calls_in_flight() -> usize {
+    100
+}
+
+fn is_default_calls_in_flight(limit: &usize) -> bool {
+    *limit == calls_in_flight()
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -45,11 +45,9 @@ impl Replay {
     pub fn record(&mut self, record: &Record) -> Result<(), Divergence> {
         match record {
             Record::Called { seq, call, .. } => self.recorded.push_back(Recorded::Made(*seq, call.clone())),
-            Record::Refused { seq, tool, arguments, .. } => self.recorded.push_back(Recorded::Refused {
-                seq: *seq,
-                tool: tool.clone(),
-                arguments: *arguments,
-            }),
+            Record::Refused { seq, tool, arguments, .. } => {
+                self.recorded.push_back(Recorded::Refused { seq: *seq, tool: tool.clone(), arguments: *arguments })
+            }
             Record::Logged { .. } => self.recorded_logs += 1,
             Record::Created { .. }
             | Record::Adopted { .. }
@@ -110,7 +108,9 @@ impl Replay {
 impl Recorded {
     fn is(&self, made: &NewCall) -> bool {
         match (self, &made.call) {
-            (Recorded::Made(seq, Call::Sleep { until }), Call::Sleep { until: now }) => *seq == made.seq && until == now,
+            (Recorded::Made(seq, Call::Sleep { until }), Call::Sleep { until: now }) => {
+                *seq == made.seq && until == now
+            }
             (
                 Recorded::Made(seq, Call::Tool { tool, arguments, raw }),
                 Call::Tool { tool: tool_now, arguments: arguments_now, raw: raw_now },

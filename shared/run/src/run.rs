@@ -48,9 +48,14 @@ pub enum Phase {
     /// Over the in-flight limit: goes out when another call ends.
     Queued,
     /// May have been sent, as attempt number `attempt` (from 1).
-    Sent { attempt: u32 },
+    Sent {
+        attempt: u32,
+    },
     /// Goes out again at `until`, as attempt number `attempt`.
-    BackingOff { attempt: u32, until: Timestamp },
+    BackingOff {
+        attempt: u32,
+        until: Timestamp,
+    },
     Sleeping,
 }
 
@@ -97,6 +102,25 @@ pub enum Why {
 }
 
 impl Run {
+    /// The run that `records` make, with the limits that its own [`Spec`] pins.
+    ///
+    /// # Errors
+    /// When a record cannot follow the ones before it.
+    pub fn of<'a>(
+        id: RunId,
+        limits: Limits,
+        records: impl IntoIterator<Item = &'a Record>,
+    ) -> Result<Self, IllegalRecord> {
+        let mut run = Self::new(id, limits);
+        for record in records {
+            if let Record::Created { spec, .. } = record {
+                run.limits.calls_in_flight = spec.calls_in_flight;
+            }
+            run.fold(record)?;
+        }
+        Ok(run)
+    }
+
     /// A run of which nothing is recorded yet.
     pub fn new(id: RunId, limits: Limits) -> Self {
         Self {

@@ -43,11 +43,8 @@ impl TelemetryArgs {
     pub fn start(&self, service: &'static str) -> anyhow::Result<Telemetry> {
         let filter = EnvFilter::try_new(&self.log)?;
         let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-        let lines = if self.log_json {
-            lines.json().boxed()
-        } else {
-            lines.with_ansi(std::io::stderr().is_terminal()).boxed()
-        };
+        let lines =
+            if self.log_json { lines.json().boxed() } else { lines.with_ansi(std::io::stderr().is_terminal()).boxed() };
         let provider = self.otlp_endpoint.as_deref().map(|endpoint| provider(service, endpoint)).transpose()?;
         let spans = provider.as_ref().map(|provider| {
             opentelemetry::global::set_text_map_propagator(TraceContextPropagator::new());
@@ -59,10 +56,7 @@ impl TelemetryArgs {
 }
 
 fn provider(service: &'static str, endpoint: &str) -> anyhow::Result<SdkTracerProvider> {
-    let exporter = opentelemetry_otlp::SpanExporter::builder()
-        .with_http()
-        .with_endpoint(endpoint)
-        .build()?;
+    let exporter = opentelemetry_otlp::SpanExporter::builder().with_http().with_endpoint(endpoint).build()?;
     let resource = Resource::builder().with_service_name(service).build();
     Ok(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build())
 }

@@ -71,9 +71,15 @@ async fn every_wrong_request_has_a_problem_of_its_own() -> anyhow::Result<()> {
 
     let malformed = cluster.api.send(Method::POST, "/v1/runs", Some("{\"toolset\":".into())).await?;
     ensure!(malformed.status() == StatusCode::BAD_REQUEST && malformed.text().await?.contains("malformed-json"));
-    let stranger = Api::new(&cluster.dev_file()?.api, "rw_wrong")?;
-    let answer = stranger.request::<Run>(Method::GET, "/v1/runs", None).await?.err().context("let in")?;
-    ensure!(answer.status == StatusCode::UNAUTHORIZED && answer.problem.detail.is_none(), "{answer:?}");
+    // A key of the wrong form and one that nobody has are told the same.
+    let mut told = Vec::new();
+    for key in ["rw_wrong".to_owned(), format!("rw_{}", "0".repeat(64))] {
+        let stranger = Api::new(&cluster.dev_file()?.api, &key)?;
+        let answer = stranger.request::<Run>(Method::GET, "/v1/runs", None).await?.err().context("let in")?;
+        ensure!(answer.status == StatusCode::UNAUTHORIZED, "{answer:?}");
+        told.push(serde_json::to_string(&answer.problem)?);
+    }
+    ensure!(told[0] == told[1], "{told:?}");
 
     // And the system is none the worse for it.
     ensure!(result(&run_to_end(&cluster, &toolset, "export default async () => 1").await?)? == json!(1));

@@ -27,14 +27,14 @@ async fn a_bad_script_fails_alone_and_says_why() -> anyhow::Result<()> {
         // A loop of the engine's own, which nothing inside can interrupt.
         ("export default async () => Array.prototype.includes.call({ length: 2 ** 53 - 1 }, 1)", "limit_cpu"),
         (
-            "export default async () => { const all = []; for (;;) all.push(new Array(100_000).fill(1)); }",
+            "export default async () => { const all: unknown[] = []; for (;;) all.push(new Array(100_000).fill(1)); }",
             "limit_memory",
         ),
         ("export default async () => { const f = (): number => 1 + f(); return f(); }", "limit_stack"),
         ("export default async () => new Promise(() => {})", "stalled"),
         ("export default async () => () => 1", "bad_result"),
         ("export default async () => 'x'.repeat(17 * 2 ** 20)", "limit_result"),
-        ("export default async () => { null!.x }", "script_error"),
+        ("export default async () => { (null as any).x }", "script_error"),
     ];
     for (script, code) in bad {
         let ended = run_to_end(&cluster, &toolset, script).await?;

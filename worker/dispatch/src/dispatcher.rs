@@ -61,7 +61,13 @@ impl Dispatcher {
         self.bus.queue_host_call(&call).await.map(|_| Sent::Queued)
     }
 
-    async fn call(&self, tools: &Tools, server: &McpServer, attempt: &Attempt, policy: &Policy) -> Result<Sent, BusError> {
+    async fn call(
+        &self,
+        tools: &Tools,
+        server: &McpServer,
+        attempt: &Attempt,
+        policy: &Policy,
+    ) -> Result<Sent, BusError> {
         let arguments = self.bus.payload_json(&attempt.arguments).await?;
         let key = attempt.key.to_string();
         let call = Call {

@@ -70,7 +70,10 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
 enum NodeMessage {
     Heartbeat,
     /// A heartbeat that was sent at this moment has been stored.
-    Heard { beat: u64, sent: Instant },
+    Heard {
+        beat: u64,
+        sent: Instant,
+    },
     Assigned(Assignment),
     Leave,
 }

@@ -25,13 +25,18 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) enum ShardMessage {
     TakeOver,
-    Command(Delivered),
+    Command(Box<Delivered>),
     /// The consumer is gone: it has to be made anew, if the shard is still ours.
     CommandsEnded,
     Sweep,
     /// The run needs no memory.
-    Forget { run: RunId, actor: ActorId },
-    BeginAgain { run: RunId },
+    Forget {
+        run: RunId,
+        actor: ActorId,
+    },
+    BeginAgain {
+        run: RunId,
+    },
 }
 
 pub(crate) struct ShardActor;
@@ -90,7 +95,7 @@ impl Actor for ShardActor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             ShardMessage::TakeOver => state.take_over(&myself).await?,
-            ShardMessage::Command(delivered) => state.command(&myself, delivered).await?,
+            ShardMessage::Command(delivered) => state.command(&myself, *delivered).await?,
             ShardMessage::CommandsEnded => state.take_commands(&myself).await?,
             ShardMessage::Sweep => state.sweep(&myself).await?,
             ShardMessage::Forget { run, actor } => state.forget(&run, actor),
@@ -157,7 +162,7 @@ impl State {
             while let Some(command) = commands.next().await {
                 match command {
                     Ok(delivered) => {
-                        if myself.send_message(ShardMessage::Command(delivered)).is_err() {
+                        if myself.send_message(ShardMessage::Command(Box::new(delivered))).is_err() {
                             return;
                         }
                     }
@@ -172,7 +177,11 @@ impl State {
         Ok(())
     }
 
-    async fn command(&mut self, myself: &ActorRef<ShardMessage>, delivered: Delivered) -> Result<(), ActorProcessingErr> {
+    async fn command(
+        &mut self,
+        myself: &ActorRef<ShardMessage>,
+        delivered: Delivered,
+    ) -> Result<(), ActorProcessingErr> {
         let Delivered { run, command, ack } = delivered;
         let (mail, begin) = match command {
             Ok(Command::Start { sequence, entry }) => (Mail::Look { ack }, Begin::Created { sequence, entry }),

@@ -7,7 +7,8 @@ use rewind_model::{Json, RunId, Timestamp};
 use rewind_sandbox::{Delivered, Delivery, End, Export, Load, Pool, PoolConfig, ScriptLimits};
 
 const TRIVIAL: &str = "export default async function main() { return 1; }";
-const WAITING: &str = "import { sleep } from 'rewind:tools';\nexport default async function main() { await sleep('10d'); }";
+const WAITING: &str =
+    "import { sleep } from 'rewind:tools';\nexport default async function main() { await sleep('10d'); }";
 const CALLS: &str = "import { srv } from 'rewind:tools';\nexport default async function main() { for (let i = 0; i < 1000; i++) await srv.echo({ i }); return 'done'; }";
 
 fn load(n: u32, script: &str) -> Result<Load, Box<dyn Error>> {
@@ -29,9 +30,18 @@ fn resident() -> u64 {
     if pids.is_empty() {
         // Children of other threads, the spawner's.
         let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-        pids = tasks.flat_map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default().split_whitespace().map(String::from).collect::<Vec<_>>()).collect();
+        pids = tasks
+            .flat_map(|task| {
+                fs::read_to_string(task.path().join("children"))
+                    .unwrap_or_default()
+                    .split_whitespace()
+                    .map(String::from)
+                    .collect::<Vec<_>>()
+            })
+            .collect();
     }
-    let pages = |pid: &String| fs::read_to_string(format!("/proc/{pid}/statm")).ok()?.split(' ').nth(1)?.parse::<u64>().ok();
+    let pages =
+        |pid: &String| fs::read_to_string(format!("/proc/{pid}/statm")).ok()?.split(' ').nth(1)?.parse::<u64>().ok();
     pids.iter().filter_map(pages).sum::<u64>() * 4096
 }
 
@@ -58,13 +68,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for n in 0..500 {
         live.push(pool.load(load(10_000 + n, WAITING)?, false).await?);
     }
-    println!("a live run: {} KB resident, {} KB of heap", (resident() - before) / 500 / 1000, live[0].1.heap_bytes / 1000);
+    println!(
+        "a live run: {} KB resident, {} KB of heap",
+        (resident() - before) / 500 / 1000,
+        live[0].1.heap_bytes / 1000
+    );
     drop(live);
     let mut best = f64::MAX;
     for n in 0..20 {
         let (mut instance, _) = pool.load(load(20_000 + n, CALLS)?, false).await?;
         let at = Timestamp::from_unix_ms(1_767_323_045_678);
-        let all = (1..=1_000).map(|seq| Json::parse(format!("{{\"n\":{seq}}}")).map(|json| Delivery { seq, at, value: Delivered::Value(json) }));
+        let all = (1..=1_000).map(|seq| {
+            Json::parse(format!("{{\"n\":{seq}}}")).map(|json| Delivery { seq, at, value: Delivered::Value(json) })
+        });
         let all = all.collect::<Result<Vec<_>, _>>()?;
         let began = Instant::now();
         let turn = instance.resolve(all).await?;

@@ -7,7 +7,9 @@ use crate::protocol::Limit;
 pub enum SandboxError {
     /// The run made its process overrun, and the process was ended. Load the run again in a process
     /// of its own; the second time it has failed with this limit.
-    #[error("the script was at work when its sandbox process had to be ended for overrunning its {0:?} limit: load it again, isolated")]
+    #[error(
+        "the script was at work when its sandbox process had to be ended for overrunning its {0:?} limit: load it again, isolated"
+    )]
     Blamed(Limit),
     /// The run was at work when its process died without a limit being the reason.
     #[error("the script was at work when its sandbox process died ({0}): load it again, isolated")]

@@ -45,7 +45,9 @@ pub(crate) fn read<T: DeserializeOwned>(from: &mut impl Read) -> Result<Option<T
 }
 
 /// As [`read`]. Not safe to cancel: a frame that was half read is lost.
-pub(crate) async fn read_async<T: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin)) -> Result<Option<T>, FrameError> {
+pub(crate) async fn read_async<T: DeserializeOwned>(
+    from: &mut (impl AsyncRead + Unpin),
+) -> Result<Option<T>, FrameError> {
     let mut length = [0; 4];
     if from.read(&mut length[..1]).await? == 0 {
         return Ok(None);

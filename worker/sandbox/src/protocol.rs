@@ -26,9 +26,14 @@ const ITEM_OVERHEAD: usize = 64;
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToSandbox {
     Load(Box<Load>),
-    Resolve { run: RunId, deliveries: Vec<Delivery> },
+    Resolve {
+        run: RunId,
+        deliveries: Vec<Delivery>,
+    },
     /// Frees the run's engine. Not answered.
-    Drop { run: RunId },
+    Drop {
+        run: RunId,
+    },
 }
 
 /// What a sandbox tells its node.

@@ -72,7 +72,8 @@ async fn one_frame_or_many_are_the_same() {
 #[tokio::test]
 async fn an_answer_in_parts_is_whole() {
     let pool = pool().await;
-    let body = "const pad = 'x'.repeat(2 ** 20); for (let i = 0; i < 40; i++) await srv.echo({ i, pad }); return 'done';";
+    let body =
+        "const pad = 'x'.repeat(2 ** 20); for (let i = 0; i < 40; i++) await srv.echo({ i, pad }); return 'done';";
     let (mut instance, first) = pool.load(main_of(body), false).await.expect("a turn");
     let at = Timestamp::from_unix_ms(NOW);
     let all = (1..=40).map(|seq| Delivery { seq, at, value: Delivered::Value(Json::null()) }).collect();
@@ -152,14 +153,20 @@ async fn the_preludes_own_functions_cannot_be_reached() {
 
 #[tokio::test]
 async fn arguments_are_copied_when_the_call_is_made() {
-    let story = play(&pool().await, main_of("
+    let story = play(
+        &pool().await,
+        main_of(
+            "
         let reads = 0;
         const args = { get a() { return ++reads; } };
         const shared = { n: 1 };
         const one = srv.echo(args), two = srv.echo(shared);
         shared.n = 2;
         await one; await two;
-        return reads;")).await;
+        return reads;",
+        ),
+    )
+    .await;
     assert_eq!(story.requests(), ["srv.echo({\"a\":1})", "srv.echo({\"n\":1})"]);
     assert_eq!(story.result(), json!(1));
 }

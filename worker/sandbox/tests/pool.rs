@@ -2,7 +2,14 @@
 
 mod support;
 
-use std::{collections::BTreeSet, fs, future::{Future as _, poll_fn}, pin::pin, task::Poll, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fs,
+    future::{Future as _, poll_fn},
+    pin::pin,
+    task::Poll,
+    time::Duration,
+};
 
 use rewind_model::{Json, Timestamp};
 use rewind_sandbox::{Delivered, Delivery, End, Pool, PoolConfig, SandboxError};
@@ -12,7 +19,8 @@ use support::{NOW, config, main_of, play, pool, run_id};
 /// Children of this process, zombies too. Each test has a process of its own under nextest.
 fn children() -> BTreeSet<u32> {
     let own = std::process::id().to_string();
-    let processes = fs::read_dir("/proc").expect("/proc").filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let processes =
+        fs::read_dir("/proc").expect("/proc").filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     processes
         .filter(|pid| {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -66,7 +74,10 @@ async fn loads_are_spread_over_the_processes() {
     until("one instance is lost", || !children().contains(&one)).await;
     let mut lost = 0;
     for (mut instance, _) in held {
-        match instance.resolve(vec![Delivery { seq: 1, at: Timestamp::from_unix_ms(NOW), value: Delivered::Slept }]).await {
+        match instance
+            .resolve(vec![Delivery { seq: 1, at: Timestamp::from_unix_ms(NOW), value: Delivered::Slept }])
+            .await
+        {
             Ok(turn) => assert_eq!(turn.end, Some(End::Returned(Json::null()))),
             Err(SandboxError::Lost) => lost += 1,
             Err(other) => panic!("{other}"),
@@ -92,7 +103,9 @@ async fn a_process_that_dies_is_replaced() {
         load.run = run_id(3);
         match pool.load(load.clone(), false).await {
             Ok((_, turn)) => assert!(turn.end.is_some()),
-            Err(SandboxError::Lost | SandboxError::Crashed(_)) => assert_eq!(play(&pool, load).await.result(), json!(1)),
+            Err(SandboxError::Lost | SandboxError::Crashed(_)) => {
+                assert_eq!(play(&pool, load).await.result(), json!(1))
+            }
             Err(other) => panic!("{other}"),
         }
     }

@@ -23,9 +23,7 @@ pub(super) struct Spec {
 
 impl fmt::Debug for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spec")
-            .field("program", &self.program)
-            .finish_non_exhaustive()
+        f.debug_struct("Spec").field("program", &self.program).finish_non_exhaustive()
     }
 }
 
@@ -71,9 +69,7 @@ impl Child {
             });
         }
         let process = command.spawn()?;
-        let pid = process
-            .id()
-            .expect("a process that was not waited for has an id");
+        let pid = process.id().expect("a process that was not waited for has an id");
         Ok(Self { process, pid })
     }
 

@@ -9,21 +9,12 @@ pub(crate) enum DevError {
     Folder { path: PathBuf, source: io::Error },
     #[error("rewind dev already runs on {} (process {pid}): stop it, or give another --data", path.display())]
     Running { path: PathBuf, pid: String },
-    #[error(
-        "{0} is not what rewind dev wrote ({1}): repair it, or move it away and lose the runs' key"
-    )]
+    #[error("{0} is not what rewind dev wrote ({1}): repair it, or move it away and lose the runs' key")]
     Secrets(String, serde_json::Error),
     #[error("{what} was not found: {hint}; looked at {looked}")]
-    Missing {
-        what: &'static str,
-        hint: &'static str,
-        looked: String,
-    },
+    Missing { what: &'static str, hint: &'static str, looked: String },
     #[error("{address} is not free: {source}; give another address, or port 0 for a free one")]
-    Listen {
-        address: SocketAddr,
-        source: io::Error,
-    },
+    Listen { address: SocketAddr, source: io::Error },
     #[error("not ready after {}: {missing}. The output above (or DIR/logs) says why", format_duration(*after))]
     NotReady { after: Duration, missing: String },
     #[error("signals cannot be received: {0}")]

@@ -24,30 +24,17 @@ impl Lock {
     /// When another process holds it, or the folder cannot be written to.
     pub(super) fn take(folder: &Path) -> Result<Self, DevError> {
         let path = folder.join("dev.lock");
-        let failed = |source| DevError::Folder {
-            path: path.clone(),
-            source,
-        };
+        let failed = |source| DevError::Folder { path: path.clone(), source };
         let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600);
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = options.open(&path).map_err(failed)?;
         let started = Instant::now();
         loop {
             match file.try_lock() {
                 Ok(()) => break,
-                Err(TryLockError::WouldBlock) if started.elapsed() < PATIENCE => {
-                    thread::sleep(PATIENCE / 100)
-                }
+                Err(TryLockError::WouldBlock) if started.elapsed() < PATIENCE => thread::sleep(PATIENCE / 100),
                 Err(TryLockError::WouldBlock) => {
-                    return Err(DevError::Running {
-                        path: folder.into(),
-                        pid: holder(&mut file),
-                    });
+                    return Err(DevError::Running { path: folder.into(), pid: holder(&mut file) });
                 }
                 Err(TryLockError::Error(source)) => return Err(failed(source)),
             }
@@ -85,10 +72,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("folder");
         let first = Lock::take(dir.path()).expect("taken");
         let refused = Lock::take(dir.path()).expect_err("held").to_string();
-        assert!(
-            refused.contains(&format!("process {}", std::process::id())),
-            "{refused}"
-        );
+        assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
         drop(first);
         Lock::take(dir.path()).expect("free again");
     }

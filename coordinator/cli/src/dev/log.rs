@@ -29,17 +29,9 @@ impl Log {
     /// When the folder cannot be made.
     pub(super) fn new(folder: Option<PathBuf>) -> Result<Self, DevError> {
         if let Some(folder) = &folder {
-            fs::create_dir_all(folder).map_err(|source| DevError::Folder {
-                path: folder.clone(),
-                source,
-            })?;
+            fs::create_dir_all(folder).map_err(|source| DevError::Folder { path: folder.clone(), source })?;
         }
-        Ok(Self {
-            files: folder.map(|folder| Files {
-                folder,
-                open: Mutex::default(),
-            }),
-        })
+        Ok(Self { files: folder.map(|folder| Files { folder, open: Mutex::default() }) })
     }
 
     /// A line of `rewind dev` itself, always on stderr.
@@ -141,13 +133,8 @@ mod tests {
     fn a_large_file_makes_room() {
         let dir = tempfile::tempdir().expect("folder");
         let path = dir.path().join("nats.log");
-        File::create(&path)
-            .and_then(|file| file.set_len(LARGEST_FILE + 1))
-            .expect("made");
-        let files = Files {
-            folder: dir.path().into(),
-            open: Mutex::default(),
-        };
+        File::create(&path).and_then(|file| file.set_len(LARGEST_FILE + 1)).expect("made");
+        let files = Files { folder: dir.path().into(), open: Mutex::default() };
         files.append("nats", "new").expect("written");
         assert_eq!(fs::read_to_string(&path).expect("read"), "new\n");
         assert_eq!(size_of(&dir.path().join("nats.log.1")), LARGEST_FILE + 1);

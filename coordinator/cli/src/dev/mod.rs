@@ -69,32 +69,20 @@ async fn serve(parts: &mut Parts, state: &StateFile, args: &DevArgs) -> Result<(
     match timeout(args.ready_timeout, start(parts, args.nodes)).await {
         Ok(started) => started?,
         Err(_) => {
-            return Err(DevError::NotReady {
-                after: args.ready_timeout,
-                missing: parts.missing().await,
-            });
+            return Err(DevError::NotReady { after: args.ready_timeout, missing: parts.missing().await });
         }
     }
     let mut pids = parts.pids();
     let launch = parts.launch();
     state.write(&launch.state(pids.borrow_and_update().clone()))?;
-    let (api, path, s) = (
-        &launch.api,
-        state.path().display(),
-        if args.nodes == 1 { "" } else { "s" },
-    );
-    launch.log.say(&format!(
-        "ready: {api} with {} node{s}; {path} names it and holds its key",
-        args.nodes
-    ));
+    let (api, path, s) = (&launch.api, state.path().display(), if args.nodes == 1 { "" } else { "s" });
+    launch.log.say(&format!("ready: {api} with {} node{s}; {path} names it and holds its key", args.nodes));
     loop {
         pids.changed().await.map_err(|_| DevError::Supervisor)?;
         let written = state.write(&launch.state(pids.borrow_and_update().clone()));
         // A full disk is no reason to end everything that runs.
         if let Err(error) = written {
-            launch
-                .log
-                .say(&format!("{error}; it holds old process ids"));
+            launch.log.say(&format!("{error}; it holds old process ids"));
         }
     }
 }
@@ -119,10 +107,7 @@ fn prepare(args: &DevArgs) -> Result<Launch, DevError> {
     let localhost = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
     let nats = Nats {
         address: localhost(port::claim(localhost(0))?),
-        monitor: args
-            .nats_monitor
-            .map(|port| port::claim(localhost(port)).map(localhost))
-            .transpose()?,
+        monitor: args.nats_monitor.map(|port| port::claim(localhost(port)).map(localhost)).transpose()?,
         data: data.clone(),
         sync_always: args.sync_always,
     };
@@ -131,26 +116,13 @@ fn prepare(args: &DevArgs) -> Result<Launch, DevError> {
     if let Some(monitor) = nats.monitor {
         log.say(&format!("NATS monitoring at http://{monitor}"));
     }
-    Ok(Launch {
-        api: api_url(listen),
-        data,
-        listen,
-        lock,
-        log,
-        nats,
-        programs,
-        secrets,
-    })
+    Ok(Launch { api: api_url(listen), data, listen, lock, log, nats, programs, secrets })
 }
 
 /// Makes the folder, readable by its owner only; its absolute path.
 fn make_folder(path: &Path) -> Result<PathBuf, DevError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.and_then(|()| fs::canonicalize(path))
-        .map_err(|source| DevError::Folder {
-            path: path.into(),
-            source,
-        })
+    made.and_then(|()| fs::canonicalize(path)).map_err(|source| DevError::Folder { path: path.into(), source })
 }
 
 /// How a client on this machine reaches an API that listens there.
@@ -172,17 +144,8 @@ mod tests {
 
     #[test]
     fn an_api_on_every_address_is_reached_on_loopback() {
-        assert_eq!(
-            api_url("0.0.0.0:80".parse().expect("address")),
-            "http://127.0.0.1:80"
-        );
-        assert_eq!(
-            api_url("[::]:81".parse().expect("address")),
-            "http://[::1]:81"
-        );
-        assert_eq!(
-            api_url("10.0.0.1:82".parse().expect("address")),
-            "http://10.0.0.1:82"
-        );
+        assert_eq!(api_url("0.0.0.0:80".parse().expect("address")), "http://127.0.0.1:80");
+        assert_eq!(api_url("[::]:81".parse().expect("address")), "http://[::1]:81");
+        assert_eq!(api_url("10.0.0.1:82".parse().expect("address")), "http://10.0.0.1:82");
     }
 }

@@ -36,8 +36,7 @@ impl Nats {
     /// When the folder cannot be written to.
     pub(super) fn write_config(&self, secrets: &Secrets) -> Result<(), DevError> {
         let path = self.config_path();
-        write_private(&path, &self.config(secrets))
-            .map_err(|source| DevError::Folder { path, source })
+        write_private(&path, &self.config(secrets)).map_err(|source| DevError::Folder { path, source })
     }
 
     /// NATS's configuration format is a superset of JSON, and JSON needs no quoting of our own.
@@ -93,19 +92,11 @@ mod tests {
             sync_always: false,
         };
         nats.write_config(&secrets).expect("written");
-        let mode = std::fs::metadata(nats.config_path())
-            .expect("there")
-            .permissions()
-            .mode();
+        let mode = std::fs::metadata(nats.config_path()).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        let read = |nats: &Nats| {
-            serde_json::from_str::<serde_json::Value>(&nats.config(&secrets)).expect("JSON")
-        };
+        let read = |nats: &Nats| serde_json::from_str::<serde_json::Value>(&nats.config(&secrets)).expect("JSON");
         let plain = read(&nats);
-        assert_eq!(
-            (plain["host"].as_str(), plain["port"].as_u64()),
-            (Some("127.0.0.1"), Some(4222))
-        );
+        assert_eq!((plain["host"].as_str(), plain["port"].as_u64()), (Some("127.0.0.1"), Some(4222)));
         assert!(plain.get("http").is_none() && plain["jetstream"].get("sync_interval").is_none());
 
         nats.sync_always = true;

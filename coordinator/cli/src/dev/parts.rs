@@ -36,12 +36,7 @@ impl Launch {
 
     /// What clients are told.
     pub(super) fn state(&self, pids: Pids) -> DevState {
-        DevState {
-            api: self.api.clone(),
-            key: self.secrets.api_key.clone(),
-            nats: self.nats.url(&self.secrets),
-            pids,
-        }
+        DevState { api: self.api.clone(), key: self.secrets.api_key.clone(), nats: self.nats.url(&self.secrets), pids }
     }
 
     fn nats_spec(&self) -> Spec {
@@ -57,14 +52,15 @@ impl Launch {
         Spec {
             program: self.programs.coordinator.clone(),
             args: vec![
-                "--nats".into(),
-                self.nats.url(&self.secrets).into(),
                 "--listen".into(),
                 self.listen.to_string().into(),
                 "--tsc".into(),
                 self.programs.tsc.clone().into(),
             ],
-            env: vec![("REWIND_BOOTSTRAP_KEY", self.secrets.api_key.reveal().into())],
+            env: vec![
+                ("REWIND_NATS", self.nats.url(&self.secrets).into()),
+                ("REWIND_BOOTSTRAP_KEY", self.secrets.api_key.reveal().into()),
+            ],
             inherits: None,
         }
     }
@@ -72,13 +68,8 @@ impl Launch {
     fn node_spec(&self, role: Role) -> Spec {
         Spec {
             program: self.programs.node.clone(),
-            args: vec![
-                "--nats".into(),
-                self.nats.url(&self.secrets).into(),
-                "--name".into(),
-                role.to_string().into(),
-            ],
-            env: Vec::new(),
+            args: vec!["--name".into(), role.to_string().into()],
+            env: vec![("REWIND_NATS", self.nats.url(&self.secrets).into())],
             inherits: None,
         }
     }
@@ -97,13 +88,7 @@ pub(super) struct Parts {
 impl Parts {
     pub(super) fn new(launch: Launch) -> Self {
         let (pids, _) = watch::channel(Pids::default());
-        Self {
-            launch,
-            pids,
-            nats: None,
-            coordinator: None,
-            nodes: Vec::new(),
-        }
+        Self { launch, pids, nats: None, coordinator: None, nodes: Vec::new() }
     }
 
     pub(super) fn launch(&self) -> &Launch {
@@ -125,28 +110,17 @@ impl Parts {
 
     pub(super) fn start_nodes(&mut self, count: u16) {
         let roles = (0..usize::from(count)).map(Role::Node);
-        self.nodes = roles
-            .map(|role| self.start(role, self.launch.node_spec(role)))
-            .collect();
+        self.nodes = roles.map(|role| self.start(role, self.launch.node_spec(role))).collect();
     }
 
     fn start(&self, role: Role, spec: Spec) -> Part {
-        Part::start(
-            role,
-            spec,
-            GRACE,
-            Arc::clone(&self.launch.log),
-            self.pids.clone(),
-        )
+        Part::start(role, spec, GRACE, Arc::clone(&self.launch.log), self.pids.clone())
     }
 
     /// What is in the way of being ready, for people.
     pub(super) async fn missing(&self) -> String {
         if self.coordinator.is_none() {
-            return format!(
-                "nats-server does not answer at {}",
-                self.launch.nats.address
-            );
+            return format!("nats-server does not answer at {}", self.launch.nats.address);
         }
         ready::missing(&self.launch.api).await
     }
@@ -158,21 +132,14 @@ impl Parts {
         for node in &mut self.nodes {
             node.stopped().await;
         }
-        for part in [&mut self.coordinator, &mut self.nats]
-            .into_iter()
-            .flatten()
-        {
+        for part in [&mut self.coordinator, &mut self.nats].into_iter().flatten() {
             part.stopped().await;
         }
     }
 
     /// Kills everything at once. Nothing is lost by it: what the journal does not hold was never true.
     pub(super) fn kill(&self) {
-        self.nats
-            .iter()
-            .chain(&self.coordinator)
-            .chain(&self.nodes)
-            .for_each(Part::abandon);
+        self.nats.iter().chain(&self.coordinator).chain(&self.nodes).for_each(Part::abandon);
         self.pids.borrow().all().for_each(kill_group);
     }
 }

@@ -28,9 +28,7 @@ pub(super) fn claim(address: SocketAddr) -> Result<u16, DevError> {
 
 fn bind(address: SocketAddr) -> Result<u16, DevError> {
     let bound = TcpListener::bind(address).and_then(|listener| listener.local_addr());
-    bound
-        .map(|address| address.port())
-        .map_err(|source| DevError::Listen { address, source })
+    bound.map(|address| address.port()).map_err(|source| DevError::Listen { address, source })
 }
 
 #[cfg(test)]
@@ -39,16 +37,10 @@ mod tests {
 
     #[test]
     fn a_port_in_use_is_refused_and_zero_picks_a_free_one() {
-        let taken = TcpListener::bind("127.0.0.1:0")
-            .expect("bound")
-            .local_addr()
-            .expect("address");
+        let taken = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("address");
         claim(taken).expect("free since the listener is gone");
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-        assert!(matches!(
-            claim(listener.local_addr().expect("address")),
-            Err(DevError::Listen { .. })
-        ));
+        assert!(matches!(claim(listener.local_addr().expect("address")), Err(DevError::Listen { .. })));
         let port = claim("127.0.0.1:0".parse().expect("address")).expect("free");
         assert!((FIRST..FIRST + COUNT).contains(&port), "{port}");
     }

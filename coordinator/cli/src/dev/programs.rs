@@ -7,8 +7,7 @@ use std::{
 use super::DevError;
 use crate::args::DevArgs;
 
-const MAKE_TOOLS: &str =
-    "run `make tools`, or name it with its option or environment variable (rewind dev --help)";
+const MAKE_TOOLS: &str = "run `make tools`, or name it with its option or environment variable (rewind dev --help)";
 const BUILD: &str = "build it: it belongs beside the `rewind` executable";
 
 /// The executables that `rewind dev` starts.
@@ -47,28 +46,16 @@ struct Places {
 
 impl Places {
     fn of_this_process() -> Self {
-        let own = env::current_exe()
-            .ok()
-            .and_then(|exe| exe.parent().map(Path::to_path_buf))
-            .unwrap_or_default();
+        let own = env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_path_buf)).unwrap_or_default();
         let current = env::current_dir().unwrap_or_default();
-        let tools = own
-            .ancestors()
-            .chain(current.ancestors())
-            .map(|folder| folder.join(".tools"))
-            .collect();
-        let path = env::var_os("PATH")
-            .map(|path| env::split_paths(&path).collect())
-            .unwrap_or_default();
+        let tools = own.ancestors().chain(current.ancestors()).map(|folder| folder.join(".tools")).collect();
+        let path = env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default();
         Self { own, path, tools }
     }
 
     fn nats_server(&self, given: Option<&Path>) -> Result<PathBuf, DevError> {
         let on_path = self.path.iter().map(|folder| folder.join("nats-server"));
-        let in_tools = self
-            .tools
-            .iter()
-            .map(|tools| tools.join("py/bin/nats-server"));
+        let in_tools = self.tools.iter().map(|tools| tools.join("py/bin/nats-server"));
         first("nats-server", given, on_path.chain(in_tools))
     }
 
@@ -88,11 +75,7 @@ impl Places {
         if is_executable(&path) {
             return Ok(path);
         }
-        Err(DevError::Missing {
-            what: name,
-            hint: BUILD,
-            looked: path.display().to_string(),
-        })
+        Err(DevError::Missing { what: name, hint: BUILD, looked: path.display().to_string() })
     }
 }
 
@@ -106,19 +89,13 @@ fn first(
         Some(path) => Some(path.to_path_buf()).filter(|path| is_executable(path)),
         None => places.find(|path| is_executable(path)),
     };
-    let looked = || {
-        given.map_or("PATH and .tools".to_owned(), |path| {
-            path.display().to_string()
-        })
-    };
+    let looked = || given.map_or("PATH and .tools".to_owned(), |path| path.display().to_string());
     // Absolute, since the parts are not started in the current folder's name but by path.
-    found
-        .and_then(|path| std::path::absolute(path).ok())
-        .ok_or_else(|| DevError::Missing {
-            what,
-            hint: MAKE_TOOLS,
-            looked: looked(),
-        })
+    found.and_then(|path| std::path::absolute(path).ok()).ok_or_else(|| DevError::Missing {
+        what,
+        hint: MAKE_TOOLS,
+        looked: looked(),
+    })
 }
 
 fn is_executable(path: &Path) -> bool {
@@ -140,11 +117,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("folder");
         let tools = dir.path().join(".tools");
         let path = dir.path().join("bin");
-        let places = Places {
-            own: dir.path().into(),
-            path: vec![path.clone()],
-            tools: vec![tools.clone()],
-        };
+        let places = Places { own: dir.path().into(), path: vec![path.clone()], tools: vec![tools.clone()] };
         let missing = places.nats_server(None).expect_err("missing").to_string();
         assert!(missing.contains("make tools"), "{missing}");
 
@@ -152,36 +125,16 @@ mod tests {
         make(&nats);
         assert_eq!(places.nats_server(None).expect("found"), nats);
         make(&path.join("nats-server"));
-        assert_eq!(
-            places.nats_server(None).expect("found"),
-            path.join("nats-server"),
-            "PATH is before .tools"
-        );
+        assert_eq!(places.nats_server(None).expect("found"), path.join("nats-server"), "PATH is before .tools");
 
         make(&path.join("tsc"));
         assert_eq!(places.tsc(None).expect("found"), path.join("tsc"));
         let native = tools.join("npm/node_modules/@typescript/typescript-linux-x64/lib/tsc");
         make(&native);
-        assert_eq!(
-            places.tsc(None).expect("found"),
-            native,
-            "PATH is last for tsc"
-        );
+        assert_eq!(places.tsc(None).expect("found"), native, "PATH is last for tsc");
 
-        let given = places
-            .tsc(Some(Path::new("/nowhere/tsc")))
-            .expect_err("missing")
-            .to_string();
-        assert!(
-            given.contains("/nowhere/tsc"),
-            "one that is named is not replaced by another: {given}"
-        );
-        assert!(
-            places
-                .beside("rewind-node")
-                .expect_err("missing")
-                .to_string()
-                .contains("rewind-node")
-        );
+        let given = places.tsc(Some(Path::new("/nowhere/tsc"))).expect_err("missing").to_string();
+        assert!(given.contains("/nowhere/tsc"), "one that is named is not replaced by another: {given}");
+        assert!(places.beside("rewind-node").expect_err("missing").to_string().contains("rewind-node"));
     }
 }

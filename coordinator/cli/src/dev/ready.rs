@@ -20,8 +20,7 @@ struct Readyz {
 /// When no HTTP client can be made.
 pub(super) async fn wait_until_ready(api: &str, nodes: u16) -> Result<(), DevError> {
     let http = http()?;
-    while !matches!(ask(&http, api).await, Ok(found) if found.status == "ready" && found.nodes >= u32::from(nodes))
-    {
+    while !matches!(ask(&http, api).await, Ok(found) if found.status == "ready" && found.nodes >= u32::from(nodes)) {
         tokio::time::sleep(POLL).await;
     }
     Ok(())
@@ -34,34 +33,20 @@ pub(super) async fn missing(api: &str) -> String {
         Err(error) => Err(error.to_string()),
     };
     match asked {
-        Ok(found) => format!(
-            "the coordinator says {:?} and knows {} nodes",
-            found.status, found.nodes
-        ),
+        Ok(found) => format!("the coordinator says {:?} and knows {} nodes", found.status, found.nodes),
         Err(reason) => format!("the coordinator at {api} does not answer ({reason})"),
     }
 }
 
 fn http() -> Result<reqwest::Client, DevError> {
-    reqwest::Client::builder()
-        .no_proxy()
-        .timeout(ANSWER)
-        .build()
-        .map_err(DevError::Http)
+    reqwest::Client::builder().no_proxy().timeout(ANSWER).build().map_err(DevError::Http)
 }
 
 async fn ask(http: &reqwest::Client, api: &str) -> Result<Readyz, String> {
-    let answer = http
-        .get(format!("{api}/readyz"))
-        .send()
-        .await
-        .map_err(|_| "no connection".to_owned())?;
+    let answer = http.get(format!("{api}/readyz")).send().await.map_err(|_| "no connection".to_owned())?;
     let status = answer.status();
     // 503 has the same body, and says what is missing.
-    let found: Readyz = answer
-        .json()
-        .await
-        .map_err(|_| format!("status {status} without its state"))?;
+    let found: Readyz = answer.json().await.map_err(|_| format!("status {status} without its state"))?;
     if status == reqwest::StatusCode::OK || found.status != "ready" {
         Ok(found)
     } else {

@@ -26,20 +26,14 @@ impl Secrets {
     /// When the file cannot be read or written, or holds something else.
     pub(super) fn load_or_create(folder: &Path) -> Result<Self, DevError> {
         let path = folder.join("dev-secrets.json");
-        let failed = |source| DevError::Folder {
-            path: path.clone(),
-            source,
-        };
+        let failed = |source| DevError::Folder { path: path.clone(), source };
         match fs::read_to_string(&path) {
-            Ok(text) => serde_json::from_str(&text)
-                .map_err(|error| DevError::Secrets(path.display().to_string(), error)),
+            Ok(text) => {
+                serde_json::from_str(&text).map_err(|error| DevError::Secrets(path.display().to_string(), error))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let secrets = Self {
-                    api_key: ApiKey::random(),
-                    nats_password: random_hex(),
-                };
-                let text =
-                    serde_json::to_string_pretty(&secrets).map_err(|error| failed(error.into()))?;
+                let secrets = Self { api_key: ApiKey::random(), nats_password: random_hex() };
+                let text = serde_json::to_string_pretty(&secrets).map_err(|error| failed(error.into()))?;
                 write_private(&path, &text).map_err(failed)?;
                 Ok(secrets)
             }
@@ -59,9 +53,6 @@ mod tests {
         assert_eq!(first, Secrets::load_or_create(dir.path()).expect("loaded"));
         assert_eq!(format!("{first:?}"), "Secrets(hidden)");
         fs::write(dir.path().join("dev-secrets.json"), "{}").expect("written");
-        assert!(matches!(
-            Secrets::load_or_create(dir.path()),
-            Err(DevError::Secrets(..))
-        ));
+        assert!(matches!(Secrets::load_or_create(dir.path()), Err(DevError::Secrets(..))));
     }
 }

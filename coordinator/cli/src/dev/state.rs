@@ -27,10 +27,7 @@ pub(super) struct DevState {
 
 impl fmt::Debug for DevState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DevState")
-            .field("api", &self.api)
-            .field("pids", &self.pids)
-            .finish_non_exhaustive()
+        f.debug_struct("DevState").field("api", &self.api).field("pids", &self.pids).finish_non_exhaustive()
     }
 }
 
@@ -60,9 +57,7 @@ impl Pids {
     /// Of every part that was started.
     pub(super) fn all(&self) -> impl Iterator<Item = u32> {
         let both = [self.nats, self.coordinator];
-        both.into_iter()
-            .chain(self.nodes.iter().copied())
-            .filter(|pid| *pid != 0)
+        both.into_iter().chain(self.nodes.iter().copied()).filter(|pid| *pid != 0)
     }
 }
 
@@ -92,9 +87,7 @@ pub(super) struct StateFile {
 
 impl StateFile {
     pub(super) fn in_folder(folder: &Path) -> Self {
-        Self {
-            path: folder.join(DEV_JSON),
-        }
+        Self { path: folder.join(DEV_JSON) }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -104,8 +97,7 @@ impl StateFile {
     /// # Errors
     /// When the folder cannot be written to.
     pub(super) fn write(&self, state: &DevState) -> Result<(), DevError> {
-        let text =
-            serde_json::to_string_pretty(state).map_err(|error| self.failed(error.into()))?;
+        let text = serde_json::to_string_pretty(state).map_err(|error| self.failed(error.into()))?;
         write_private(&self.path, &format!("{text}\n")).map_err(|error| self.failed(error))
     }
 
@@ -116,10 +108,7 @@ impl StateFile {
     }
 
     fn failed(&self, source: io::Error) -> DevError {
-        DevError::Folder {
-            path: self.path.clone(),
-            source,
-        }
+        DevError::Folder { path: self.path.clone(), source }
     }
 }
 
@@ -145,17 +134,10 @@ mod tests {
         let file = StateFile::in_folder(dir.path());
         file.write(&state).expect("written");
         let read: serde_json::Value =
-            serde_json::from_str(&std::fs::read_to_string(file.path()).expect("read"))
-                .expect("JSON");
-        assert_eq!(
-            read["pids"],
-            serde_json::json!({"nats": 1, "coordinator": 2, "nodes": [3, 4]})
-        );
+            serde_json::from_str(&std::fs::read_to_string(file.path()).expect("read")).expect("JSON");
+        assert_eq!(read["pids"], serde_json::json!({"nats": 1, "coordinator": 2, "nodes": [3, 4]}));
         assert_eq!(read["key"].as_str(), Some(state.key.reveal()));
         let debug = format!("{state:?}");
-        assert!(
-            !debug.contains("hunter2") && !debug.contains(state.key.reveal()),
-            "{debug}"
-        );
+        assert!(!debug.contains("hunter2") && !debug.contains(state.key.reveal()), "{debug}");
     }
 }

@@ -54,25 +54,10 @@ pub(super) struct Part {
 }
 
 impl Part {
-    pub(super) fn start(
-        role: Role,
-        spec: Spec,
-        grace: Duration,
-        log: Arc<Log>,
-        pids: watch::Sender<Pids>,
-    ) -> Self {
+    pub(super) fn start(role: Role, spec: Spec, grace: Duration, log: Arc<Log>, pids: watch::Sender<Pids>) -> Self {
         let (stop, stopped) = oneshot::channel();
-        let supervisor = Supervisor {
-            role,
-            spec,
-            grace,
-            log,
-            pids,
-        };
-        Self {
-            stop: Some(stop),
-            task: tokio::spawn(supervisor.run(stopped)),
-        }
+        let supervisor = Supervisor { role, spec, grace, log, pids };
+        Self { stop: Some(stop), task: tokio::spawn(supervisor.run(stopped)) }
     }
 
     /// Asks it to stop, without waiting.
@@ -118,11 +103,7 @@ impl Supervisor {
                 },
             };
             let wait = backoff.after(started.elapsed());
-            self.log.say(&format!(
-                "{} {ended}; restarting in {}",
-                self.role,
-                format_duration(wait)
-            ));
+            self.log.say(&format!("{} {ended}; restarting in {}", self.role, format_duration(wait)));
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 _ = &mut stop => return,
@@ -132,8 +113,7 @@ impl Supervisor {
 
     /// How the child ended by itself; `None` when it was stopped as asked.
     async fn attend(&self, mut child: Child, stop: &mut oneshot::Receiver<()>) -> Option<String> {
-        self.pids
-            .send_modify(|pids| pids.set(self.role, child.pid()));
+        self.pids.send_modify(|pids| pids.set(self.role, child.pid()));
         let (stdout, stderr) = child.take_output();
         let name = self.role.to_string();
         let pumps = [
@@ -181,35 +161,22 @@ mod tests {
     #[test]
     fn waits_grow_while_a_part_keeps_dying_and_begin_anew_after_it_ran() {
         let mut backoff = Backoff::new();
-        let waits: Vec<_> = (0..9)
-            .map(|_| backoff.after(Duration::ZERO).as_millis())
-            .collect();
-        assert_eq!(
-            waits,
-            [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]
-        );
+        let waits: Vec<_> = (0..9).map(|_| backoff.after(Duration::ZERO).as_millis()).collect();
+        assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
         assert_eq!(backoff.after(Backoff::WELL), Backoff::FIRST);
     }
 
     fn sh(script: &str) -> Spec {
-        Spec {
-            program: "/bin/sh".into(),
-            args: vec!["-c".into(), script.into()],
-            env: Vec::new(),
-            inherits: None,
-        }
+        Spec { program: "/bin/sh".into(), args: vec!["-c".into(), script.into()], env: Vec::new(), inherits: None }
     }
 
     async fn next_pid(pids: &mut watch::Receiver<Pids>) -> u32 {
         let last = pids.borrow_and_update().nats;
-        timeout(
-            Duration::from_secs(10),
-            pids.wait_for(|pids| pids.nats != last),
-        )
-        .await
-        .expect("in time")
-        .expect("kept")
-        .nats
+        timeout(Duration::from_secs(10), pids.wait_for(|pids| pids.nats != last))
+            .await
+            .expect("in time")
+            .expect("kept")
+            .nats
     }
 
     fn alive(pid: u32) -> bool {
@@ -220,13 +187,7 @@ mod tests {
     async fn a_part_that_dies_is_started_again() {
         let (sender, mut pids) = watch::channel(Pids::default());
         let log = Arc::new(Log::new(None).expect("log"));
-        let mut part = Part::start(
-            Role::Nats,
-            sh("exec sleep 1000"),
-            Duration::from_secs(5),
-            log,
-            sender,
-        );
+        let mut part = Part::start(Role::Nats, sh("exec sleep 1000"), Duration::from_secs(5), log, sender);
         let first = next_pid(&mut pids).await;
         super::super::child::kill_group(first);
         let second = next_pid(&mut pids).await;
@@ -239,19 +200,11 @@ mod tests {
     async fn one_that_ignores_sigterm_is_killed_with_all_that_it_started() {
         let dir = tempfile::tempdir().expect("folder");
         let file = dir.path().join("child");
-        let script = format!(
-            "trap '' TERM; sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait; wait",
-            file.display()
-        );
+        let script =
+            format!("trap '' TERM; sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait; wait", file.display());
         let (sender, mut pids) = watch::channel(Pids::default());
         let log = Arc::new(Log::new(None).expect("log"));
-        let mut part = Part::start(
-            Role::Nats,
-            sh(&script),
-            Duration::from_millis(200),
-            log,
-            sender,
-        );
+        let mut part = Part::start(Role::Nats, sh(&script), Duration::from_millis(200), log, sender);
         let leader = next_pid(&mut pids).await;
         let child: u32 = loop {
             match std::fs::read_to_string(&file) {
@@ -263,9 +216,7 @@ mod tests {
         part.stopped().await;
         assert!(!alive(leader));
         timeout(Duration::from_secs(10), async {
-            while std::fs::read_to_string(format!("/proc/{child}/stat"))
-                .is_ok_and(|stat| !stat.contains(") Z "))
-            {
+            while std::fs::read_to_string(format!("/proc/{child}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         })

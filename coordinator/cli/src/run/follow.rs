@@ -25,11 +25,7 @@ pub(super) struct Follow<'a> {
 
 impl<'a> Follow<'a> {
     pub(super) fn new(client: &'a Client, id: &RunId) -> Self {
-        Self {
-            client,
-            path: path_of(id),
-            asked: None,
-        }
+        Self { client, path: path_of(id), asked: None }
     }
 
     /// The run as soon as it has ended, or as it is after `wait` (at most 30 s). A server that is away

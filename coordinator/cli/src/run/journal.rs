@@ -47,12 +47,7 @@ pub(super) async fn read(client: &Client, id: &RunId) -> Result<Journal, Error> 
 }
 
 pub(super) fn log_text(line: &LogLine) -> String {
-    format!(
-        "{} {:<5} {}",
-        line.at,
-        one_line(&line.level),
-        crate::output::printable(&line.text)
-    )
+    format!("{} {:<5} {}", line.at, one_line(&line.level), crate::output::printable(&line.text))
 }
 
 fn table_of(calls: &[JournalCall], paint: Paint) -> Table {

@@ -20,25 +20,16 @@ pub(super) async fn list(client: &Client, json: bool, args: &ListArgs) -> Result
         let text = serde_json::to_string(&page).map_err(io::Error::from)?;
         write_json(&text)?;
     } else {
-        let runs = page
-            .items
-            .iter()
-            .map(|item| serde_json::from_str(item.get()));
-        let runs: Vec<Run> = runs
-            .collect::<Result<_, _>>()
-            .map_err(|error| Error::NotRewind {
-                api: "the server".into(),
-                reason: format!("an item of its list is no run: {error}"),
-            })?;
+        let runs = page.items.iter().map(|item| serde_json::from_str(item.get()));
+        let runs: Vec<Run> = runs.collect::<Result<_, _>>().map_err(|error| Error::NotRewind {
+            api: "the server".into(),
+            reason: format!("an item of its list is no run: {error}"),
+        })?;
         let paint = Paint::for_stdout();
         table_of(&runs, paint).write(&mut io::stdout().lock(), paint)?;
     }
     if more {
-        writeln!(
-            io::stderr(),
-            "there are more runs: raise --limit ({}) or filter",
-            args.limit
-        )?;
+        writeln!(io::stderr(), "there are more runs: raise --limit ({}) or filter", args.limit)?;
     }
     Ok(Exit::Done)
 }
@@ -47,21 +38,14 @@ pub(super) async fn list(client: &Client, json: bool, args: &ListArgs) -> Result
 async fn pages(client: &Client, args: &ListArgs) -> Result<(Page<Box<RawValue>>, bool), Error> {
     let limit = args.limit as usize;
     let filters = query_of(args);
-    let mut all: Page<Box<RawValue>> = Page {
-        items: Vec::new(),
-        next_cursor: None,
-    };
+    let mut all: Page<Box<RawValue>> = Page { items: Vec::new(), next_cursor: None };
     loop {
-        let mut query: Vec<(&str, &str)> = filters
-            .iter()
-            .map(|(key, value)| (*key, value.as_str()))
-            .collect();
+        let mut query: Vec<(&str, &str)> = filters.iter().map(|(key, value)| (*key, value.as_str())).collect();
         let cursor = all.next_cursor.take();
         query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
         let page: Page<Box<RawValue>> = client.get("v1/runs", &query).await?.to()?;
         // A page without items, or the same cursor again, would make this go on for ever.
-        let at_end =
-            page.next_cursor.is_none() || page.next_cursor == cursor || page.items.is_empty();
+        let at_end = page.next_cursor.is_none() || page.next_cursor == cursor || page.items.is_empty();
         all.items.extend(page.items);
         if all.items.len() > limit {
             all.items.truncate(limit);
@@ -80,21 +64,9 @@ async fn pages(client: &Client, args: &ListArgs) -> Result<(Page<Box<RawValue>>,
 fn query_of(args: &ListArgs) -> Vec<(&'static str, String)> {
     let mut query = Vec::new();
     query.extend(args.status.map(|status| ("status", status.to_string())));
-    query.extend(
-        args.namespace
-            .clone()
-            .map(|namespace| ("namespace", namespace)),
-    );
-    query.extend(
-        args.toolset
-            .as_ref()
-            .map(|toolset| ("toolset", toolset.to_string())),
-    );
-    query.extend(
-        args.labels
-            .iter()
-            .map(|(key, value)| ("label", format!("{key}={value}"))),
-    );
+    query.extend(args.namespace.clone().map(|namespace| ("namespace", namespace)));
+    query.extend(args.toolset.as_ref().map(|toolset| ("toolset", toolset.to_string())));
+    query.extend(args.labels.iter().map(|(key, value)| ("label", format!("{key}={value}"))));
     query
 }
 
@@ -114,9 +86,7 @@ fn table_of(runs: &[Run], paint: Paint) -> Table {
             Cell::painted(run.status.as_str(), paint.status(run.status)),
             run.calls.made.to_string().into(),
             run.created_at.to_string().into(),
-            run.ended_at
-                .map_or_else(String::new, |at| at.to_string())
-                .into(),
+            run.ended_at.map_or_else(String::new, |at| at.to_string()).into(),
             run.namespace.as_deref().unwrap_or("").into(),
             labels_text(&run.labels).into(),
         ]);
@@ -125,9 +95,6 @@ fn table_of(runs: &[Run], paint: Paint) -> Table {
 }
 
 fn labels_text(labels: &BTreeMap<String, String>) -> String {
-    let labels: Vec<_> = labels
-        .iter()
-        .map(|(key, value)| one_line(&format!("{key}={value}")))
-        .collect();
+    let labels: Vec<_> = labels.iter().map(|(key, value)| one_line(&format!("{key}={value}"))).collect();
     labels.join(",")
 }

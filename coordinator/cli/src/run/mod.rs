@@ -36,14 +36,7 @@ fn path_of(id: &RunId) -> String {
 
 /// `script.ts:line:col CODE message`, and the hint on a line of its own.
 pub(crate) fn diagnostic_text(diagnostic: &Diagnostic) -> String {
-    let Diagnostic {
-        file,
-        line,
-        column,
-        code,
-        message,
-        hint,
-    } = diagnostic;
+    let Diagnostic { file, line, column, code, message, hint } = diagnostic;
     let place = format!("{}:{line}:{column} {}", one_line(file), one_line(code));
     let mut text = format!("{place} {}", printable(message).replace('\n', "\n    "));
     if let Some(hint) = hint {

@@ -10,12 +10,7 @@ use crate::{
     output::{Paint, one_line, printable, write_json},
 };
 
-pub(super) async fn get(
-    client: &Client,
-    json: bool,
-    id: &RunId,
-    wait: Option<Duration>,
-) -> Result<Exit, Error> {
+pub(super) async fn get(client: &Client, json: bool, id: &RunId, wait: Option<Duration>) -> Result<Exit, Error> {
     let (run, answer) = match wait {
         Some(wait) => Follow::new(client, id).until_ended(wait).await?,
         None => {
@@ -34,11 +29,7 @@ pub(super) async fn get(
 /// Where a run is that has not ended: status, calls, what it waits for.
 pub(super) fn state(run: &Run) -> String {
     let made = run.calls.made;
-    let mut text = format!(
-        "{}: {made} {} made",
-        run.status,
-        if made == 1 { "call" } else { "calls" }
-    );
+    let mut text = format!("{}: {made} {} made", run.status, if made == 1 { "call" } else { "calls" });
     if run.calls.outstanding > 0 {
         text.push_str(&format!(", {} outstanding", run.calls.outstanding));
     }
@@ -53,13 +44,7 @@ pub(super) fn failure(run: &Run) -> String {
     let Some(error) = &run.error else {
         return format!("{} {}", run.id, run.status);
     };
-    let mut text = format!(
-        "{} {}: {}: {}",
-        run.id,
-        run.status,
-        one_line(&error.code),
-        printable(&error.message)
-    );
+    let mut text = format!("{} {}: {}: {}", run.id, run.status, one_line(&error.code), printable(&error.message));
     if let Some(tool) = &error.tool {
         text.push_str(&format!("\n  tool {}", one_line(&tool.to_string())));
     }
@@ -75,9 +60,7 @@ pub(super) fn failure(run: &Run) -> String {
 }
 
 fn write_run(run: &Run, paint: Paint, out: &mut dyn io::Write) -> io::Result<()> {
-    let mut line = |name: &str, value: &str| {
-        writeln!(out, "{} {value}", paint.heading(&format!("{name:<10}")))
-    };
+    let mut line = |name: &str, value: &str| writeln!(out, "{} {value}", paint.heading(&format!("{name:<10}")));
     line("id", run.id.as_str())?;
     line("status", &paint.status(run.status))?;
     line("toolset", run.toolset.as_str())?;
@@ -88,13 +71,7 @@ fn write_run(run: &Run, paint: Paint, out: &mut dyn io::Write) -> io::Result<()>
     for (key, value) in &run.labels {
         line("label", &one_line(&format!("{key}={value}")))?;
     }
-    line(
-        "calls",
-        &format!(
-            "{} made, {} outstanding, {} parked",
-            run.calls.made, run.calls.outstanding, run.parked
-        ),
-    )?;
+    line("calls", &format!("{} made, {} outstanding, {} parked", run.calls.made, run.calls.outstanding, run.parked))?;
     line("created", &run.created_at.to_string())?;
     if let Some(started) = run.started_at {
         line("started", &started.to_string())?;

@@ -34,19 +34,11 @@ pub(super) async fn start(client: &Client, json: bool, args: StartArgs) -> Resul
         return Ok(Exit::Done);
     }
     // A run that an idempotency key found may have ended long ago.
-    let (run, answer) = if run.status.ended() {
-        (run, answer)
-    } else {
-        wait_for(client, &run.id).await?
-    };
+    let (run, answer) = if run.status.ended() { (run, answer) } else { wait_for(client, &run.id).await? };
     if json {
         write_json(&answer.body)?;
     } else if run.status == RunStatus::Completed {
-        writeln!(
-            io::stdout(),
-            "{}",
-            run.result.as_ref().map_or("null", Json::as_str)
-        )?;
+        writeln!(io::stdout(), "{}", run.result.as_ref().map_or("null", Json::as_str))?;
     } else {
         writeln!(io::stderr(), "{}", show::failure(&run))?;
     }
@@ -57,18 +49,14 @@ pub(super) async fn start(client: &Client, json: bool, args: StartArgs) -> Resul
 pub(super) fn exit_of(status: RunStatus) -> Exit {
     match status {
         RunStatus::Failed | RunStatus::Cancelled => Exit::Failed,
-        RunStatus::Queued | RunStatus::Running | RunStatus::Waiting | RunStatus::Completed => {
-            Exit::Done
-        }
+        RunStatus::Queued | RunStatus::Running | RunStatus::Waiting | RunStatus::Completed => Exit::Done,
     }
 }
 
 fn body_of(args: StartArgs) -> Result<StartRun, Error> {
     let stdin = Path::new("-");
     if args.script == stdin && args.input.as_deref() == Some("@-") {
-        return Err(Error::Usage(
-            "the script and the input cannot both be stdin".into(),
-        ));
+        return Err(Error::Usage("the script and the input cannot both be stdin".into()));
     }
     let mut labels = std::collections::BTreeMap::new();
     for (key, value) in args.labels {
@@ -79,12 +67,7 @@ fn body_of(args: StartArgs) -> Result<StartRun, Error> {
     Ok(StartRun {
         toolset: args.toolset,
         script: input::text_of(&args.script)?,
-        input: args
-            .input
-            .as_deref()
-            .map(input::json_of)
-            .transpose()?
-            .unwrap_or_else(Json::null),
+        input: args.input.as_deref().map(input::json_of).transpose()?.unwrap_or_else(Json::null),
         namespace: args.namespace,
         labels,
         idempotency_key: args.idempotency_key,
@@ -103,9 +86,7 @@ async fn wait_for(client: &Client, id: &RunId) -> Result<(Run, Answer), Error> {
     let mut follow = Follow::new(client, id);
     progress.show(&format!("{id} queued"));
     loop {
-        let (run, answer) = follow
-            .poll(if progress.is_on() { REFRESH } else { UNWATCHED })
-            .await?;
+        let (run, answer) = follow.poll(if progress.is_on() { REFRESH } else { UNWATCHED }).await?;
         if run.status.ended() {
             return Ok((run, answer));
         }

@@ -26,11 +26,7 @@ struct Seen {
 
 impl Seen {
     fn of(run: &Run) -> Self {
-        Self {
-            status: run.status,
-            calls: run.calls,
-            parked: run.parked,
-        }
+        Self { status: run.status, calls: run.calls, parked: run.parked }
     }
 }
 

@@ -1,10 +1,6 @@
 //! What the tests of the executable share.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test executable uses a part of it"
-)]
+#![allow(dead_code, unreachable_pub, reason = "each test executable uses a part of it")]
 #![allow(missing_debug_implementations, reason = "nothing here is printed")]
 
 use std::{
@@ -60,26 +56,14 @@ impl Api {
         Self::listen("127.0.0.1:0", handler).await
     }
 
-    pub async fn listen(
-        address: &str,
-        handler: impl Fn(&Request) -> Reply + Send + Sync + 'static,
-    ) -> Self {
-        let listener = TcpListener::bind(address)
-            .await
-            .expect("the address is free");
+    pub async fn listen(address: &str, handler: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind(address).await.expect("the address is free");
         let url = format!("http://{}", listener.local_addr().expect("bound"));
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let shared = Shared {
-            handler: Arc::new(handler),
-            requests: Arc::clone(&requests),
-        };
+        let shared = Shared { handler: Arc::new(handler), requests: Arc::clone(&requests) };
         let app = Router::new().fallback(answer).with_state(shared);
         let task = tokio::spawn(async move { axum::serve(listener, app).await.expect("serves") });
-        Self {
-            url,
-            requests,
-            task,
-        }
+        Self { url, requests, task }
     }
 
     pub fn requests(&self) -> Vec<Request> {
@@ -93,46 +77,22 @@ impl Drop for Api {
     }
 }
 
-async fn answer(
-    State(shared): State<Shared>,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
+async fn answer(State(shared): State<Shared>, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
     let request = Request {
         method: method.to_string(),
         target: uri.to_string(),
-        authorization: headers
-            .get(header::AUTHORIZATION)
-            .and_then(|value| value.to_str().ok())
-            .map(Into::into),
+        authorization: headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).map(Into::into),
         body: String::from_utf8_lossy(&body).into_owned(),
     };
     let (status, content_type, body) = (shared.handler)(&request);
-    shared
-        .requests
-        .lock()
-        .expect("no test panicked")
-        .push(request);
-    (
-        StatusCode::from_u16(status).expect("a status"),
-        [(header::CONTENT_TYPE, content_type)],
-        body,
-    )
-        .into_response()
+    shared.requests.lock().expect("no test panicked").push(request);
+    (StatusCode::from_u16(status).expect("a status"), [(header::CONTENT_TYPE, content_type)], body).into_response()
 }
 
 /// The executable under test, with nothing of the caller's environment that changes what it does.
 pub fn rewind_at(executable: &std::path::Path) -> Command {
     let mut command = Command::new(executable);
-    for name in [
-        "REWIND_API",
-        "REWIND_KEY",
-        "REWIND_DATA",
-        "REWIND_NATS_SERVER",
-        "REWIND_TSC",
-    ] {
+    for name in ["REWIND_API", "REWIND_KEY", "REWIND_DATA", "REWIND_NATS_SERVER", "REWIND_TSC"] {
         command.env_remove(name);
     }
     command.stdin(Stdio::null()).kill_on_drop(true);
@@ -159,9 +119,6 @@ impl From<Output> for Done {
 
 pub async fn rewind(api: &str, args: &[&str]) -> Done {
     let mut command = rewind_at(env!("CARGO_BIN_EXE_rewind").as_ref());
-    command
-        .env("REWIND_API", api)
-        .env("REWIND_KEY", KEY)
-        .args(args);
+    command.env("REWIND_API", api).env("REWIND_KEY", KEY).args(args);
     command.output().await.expect("rewind starts").into()
 }

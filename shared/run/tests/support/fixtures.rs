@@ -69,6 +69,7 @@ pub(crate) fn spec() -> Spec {
         labels: BTreeMap::new(),
         request: Digest::of("a request"),
         trace: TraceContext::of_run(&run_id()),
+        calls_in_flight: 100,
     }
 }
 

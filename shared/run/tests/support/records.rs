@@ -227,6 +227,7 @@ fn least_spec() -> Spec {
         labels: BTreeMap::new(),
         request: Digest::of("request"),
         trace: TraceContext::of_run(&RunId::of_bytes(b"run")),
+        calls_in_flight: 100,
     }
 }
 

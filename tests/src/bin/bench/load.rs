@@ -52,6 +52,10 @@ impl Load {
         std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    pub(crate) fn any_ended(&self) -> bool {
+        !self.ended.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Starts no more runs, and waits for those there are.
     ///
     /// # Errors

@@ -33,7 +33,9 @@ pub(crate) enum RunMessage {
     /// The mailbox is no longer empty.
     Mail,
     /// Has anything come since the turn of this number?
-    IdleSince { turn: u64 },
+    IdleSince {
+        turn: u64,
+    },
     /// The shard has forgotten the run: nothing will come any more.
     Stop,
 }

@@ -67,7 +67,11 @@ mod tests {
 
     #[test]
     fn a_large_turn_is_several_messages_in_order() {
-        let line = |n: usize| Record::Logged { at: Timestamp::default(), level: "log".into(), text: n.to_string().repeat(4_000) };
+        let line = |n: usize| Record::Logged {
+            at: Timestamp::default(),
+            level: "log".into(),
+            text: n.to_string().repeat(4_000),
+        };
         let records: Vec<Record> = (0..500).map(line).collect();
         let messages = split(records.clone());
         assert!(messages.len() > 1);

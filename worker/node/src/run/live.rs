@@ -64,12 +64,8 @@ pub(crate) enum TurnError {
 impl Live {
     /// A run as its journal has it. Its script is not started.
     pub(crate) async fn load(context: &Context, id: &RunId, entries: &[Stored]) -> Result<Self, TurnError> {
-        let mut run = Run::new(id.clone(), context.limits);
-        let mut created_at = None;
-        for record in entries.iter().flat_map(|stored| &stored.entry.records) {
-            run.fold(record)?;
-            created_at.get_or_insert(record.at());
-        }
+        let run = Run::of(id.clone(), context.limits, records(entries))?;
+        let created_at = records(entries).next().map(Record::at);
         let (Some(spec), Some(created_at), Some(last)) = (run.spec(), created_at, entries.last()) else {
             return Err(TurnError::Empty(id.clone()));
         };
@@ -82,9 +78,10 @@ impl Live {
 
     /// Makes the run this node's, if it is not.
     pub(crate) fn adopt(&mut self, context: &Context, epoch: u64, draft: &mut Draft) -> Result<(), TurnError> {
-        let stale = self.run.owner().is_some_and(|owner| {
-            owner.epoch > epoch || (owner.epoch == epoch && owner.node != context.id)
-        });
+        let stale = self
+            .run
+            .owner()
+            .is_some_and(|owner| owner.epoch > epoch || (owner.epoch == epoch && owner.node != context.id));
         if stale {
             return Err(TurnError::NotOurs(self.run.id().clone()));
         }
@@ -140,12 +137,16 @@ impl Live {
     /// A worker's result, held against what its tool declares.
     async fn checked(&self, context: &Context, seq: rewind_model::Seq, outcome: Outcome) -> Result<Outcome, TurnError> {
         let pending = self.run.outstanding().get(&seq);
-        let (Some(Call::Tool { tool, .. }), Outcome::Ok(payload)) = (pending.map(|pending| &pending.call), &outcome) else {
+        let (Some(Call::Tool { tool, .. }), Outcome::Ok(payload)) = (pending.map(|pending| &pending.call), &outcome)
+        else {
             return Ok(outcome);
         };
         if payload.size() > context.limits.result_bytes as u64 {
-            let message =
-                format!("the result of {tool} is {} bytes; the limit is {}", payload.size(), context.limits.result_bytes);
+            let message = format!(
+                "the result of {tool} is {} bytes; the limit is {}",
+                payload.size(),
+                context.limits.result_bytes
+            );
             return Ok(Outcome::Err(ToolFailure::new(rewind_model::ErrorCode::TooLarge, message)));
         }
         if self.script.tools.find(tool).is_none_or(|(_, pinned)| pinned.output_schema.is_none()) {
@@ -187,7 +188,9 @@ impl Live {
                     }
                 }
                 Err(ScriptError::Bus(error)) => return Err(error.into()),
-                Err(ScriptError::Diverged(divergence)) => return Ok(failed(error("nondeterminism", divergence.to_string()))),
+                Err(ScriptError::Diverged(divergence)) => {
+                    return Ok(failed(error("nondeterminism", divergence.to_string())));
+                }
             }
         }
         self.replay(context, draft).await
@@ -207,7 +210,9 @@ impl Live {
                     self.instance = Some(instance);
                     return Ok(beyond);
                 }
-                Err(ScriptError::Diverged(divergence)) => return Ok(failed(error("nondeterminism", divergence.to_string()))),
+                Err(ScriptError::Diverged(divergence)) => {
+                    return Ok(failed(error("nondeterminism", divergence.to_string())));
+                }
                 Err(ScriptError::Bus(error)) => return Err(error.into()),
                 Err(ScriptError::Sandbox(error)) => {
                     if let Some(turn) = self.lost(context, &error) {
@@ -292,26 +297,26 @@ pub(crate) async fn end_unloadable(
     epoch: u64,
     why: &LibraryError,
 ) -> Result<(), TurnError> {
-    let mut run = Run::new(id.clone(), context.limits);
-    let mut created_at = None;
-    for record in entries.iter().flat_map(|stored| &stored.entry.records) {
-        run.fold(record)?;
-        created_at.get_or_insert(record.at());
-    }
+    let mut run = Run::of(id.clone(), context.limits, records(entries))?;
+    let created_at = records(entries).next().map(Record::at);
     let now = Timestamp::now();
-    let mut records = Vec::new();
+    let mut last_words = Vec::new();
     let broken = error("script_error", format!("the run cannot be loaded: {why}"));
     for input in [Input::Adopt { node: context.id.clone(), epoch }, Input::Broken(broken)] {
         for record in run.decide(now, input) {
             run.fold(&record)?;
-            records.push(record);
+            last_words.push(record);
         }
     }
     let empty = || TurnError::Empty(id.clone());
     let summary = Summary::of(&run, created_at.ok_or_else(empty)?).ok_or_else(empty)?;
     let after = entries.last().map_or(0, |last| last.sequence);
-    append(&context.bus, id, &summary, records, after, &context.limits).await?;
+    append(&context.bus, id, &summary, last_words, after, &context.limits).await?;
     Ok(())
+}
+
+fn records(entries: &[Stored]) -> impl Iterator<Item = &Record> {
+    entries.iter().flat_map(|stored| &stored.entry.records)
 }
 
 fn failed(error: RunError) -> ScriptTurn {

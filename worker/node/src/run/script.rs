@@ -144,7 +144,8 @@ impl Script {
     }
 
     fn thrown(&self, thrown: sandbox::Thrown) -> RunError {
-        let stack = thrown.stack.map(|text: String| stack::map(&self.compiled, &text)).filter(|text: &String| !text.is_empty());
+        let stack =
+            thrown.stack.map(|text: String| stack::map(&self.compiled, &text)).filter(|text: &String| !text.is_empty());
         let (code, tool, key) = match thrown.tool_error {
             Some(error) => (error.code, error.tool, error.key),
             None => ("script_error".to_owned(), None, None),
@@ -163,10 +164,9 @@ pub(crate) fn limit_error(limit: sandbox::Limit, limits: &ScriptLimits) -> RunEr
                 limits.turn_cpu_ms, limits.run_cpu_ms
             ),
         ),
-        sandbox::Limit::Memory => (
-            "limit_memory",
-            format!("the script used more memory than it may: {} MiB", limits.heap_bytes >> 20),
-        ),
+        sandbox::Limit::Memory => {
+            ("limit_memory", format!("the script used more memory than it may: {} MiB", limits.heap_bytes >> 20))
+        }
         sandbox::Limit::Stack => (
             "limit_stack",
             format!("the script's calls are nested deeper than its stack of {} KiB allows", limits.stack_bytes >> 10),
@@ -175,10 +175,9 @@ pub(crate) fn limit_error(limit: sandbox::Limit, limits: &ScriptLimits) -> RunEr
             "limit_result",
             format!("the script's result is over the limit of {} bytes of JSON", sandbox::MAX_RESULT_BYTES),
         ),
-        sandbox::Limit::Calls => (
-            "limit_calls",
-            format!("the script made over {} calls at once", sandbox::MAX_CALLS_PER_DELIVERY),
-        ),
+        sandbox::Limit::Calls => {
+            ("limit_calls", format!("the script made over {} calls at once", sandbox::MAX_CALLS_PER_DELIVERY))
+        }
     };
     error(code, message)
 }
@@ -189,10 +188,10 @@ pub(crate) fn error(code: &str, message: String) -> RunError {
 
 fn exports(tools: &Tools) -> Vec<sandbox::Export> {
     let toolset = tools.toolset();
-    let servers = toolset.mcp_servers.iter().map(|(name, server)| sandbox::Export {
-        name: name.clone(),
-        tools: server.tools.keys().cloned().collect(),
-    });
+    let servers = toolset
+        .mcp_servers
+        .iter()
+        .map(|(name, server)| sandbox::Export { name: name.clone(), tools: server.tools.keys().cloned().collect() });
     let host = sandbox::Export {
         name: rewind_model::Toolset::HOST.into(),
         tools: toolset.host_tools.keys().cloned().collect(),
@@ -207,4 +206,3 @@ fn size(delivery: &Delivery) -> usize {
         Delivered::Slept => 0,
     }
 }
-

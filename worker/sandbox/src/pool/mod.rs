@@ -5,7 +5,12 @@ mod process;
 mod spawn;
 mod usage;
 
-use std::{ffi::OsString, path::PathBuf, sync::{Arc, Weak}, time::Duration};
+use std::{
+    ffi::OsString,
+    path::PathBuf,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use tokio::sync::{Semaphore, watch};
 
@@ -95,7 +100,8 @@ impl Pool {
 
     async fn least_busy(&self) -> Result<Handle, SandboxError> {
         let mut slots = self.shared.slots.subscribe();
-        let slots = slots.wait_for(|slots| slots.iter().any(Option::is_some)).await.map_err(|_| SandboxError::ShutDown)?;
+        let slots =
+            slots.wait_for(|slots| slots.iter().any(Option::is_some)).await.map_err(|_| SandboxError::ShutDown)?;
         slots.iter().flatten().min_by_key(|handle| handle.instances()).cloned().ok_or(SandboxError::ShutDown)
     }
 }

@@ -222,7 +222,9 @@ impl Process {
     async fn close(self) {
         let Self { mut child, socket, pid, .. } = self;
         drop(socket);
-        if timeout(END_TIMEOUT, child.wait()).await.is_err() && let Err(error) = child.kill().await {
+        if timeout(END_TIMEOUT, child.wait()).await.is_err()
+            && let Err(error) = child.kill().await
+        {
             tracing::error!(pid, %error, "a sandbox process cannot be killed");
         }
     }

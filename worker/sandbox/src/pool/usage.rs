@@ -13,7 +13,8 @@ impl Usage {
     /// # Errors
     /// When there is no such process, or no `/proc`.
     pub(super) fn of(pid: u32) -> io::Result<Self> {
-        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat"))?).ok_or_else(|| io::Error::other("/proc/<pid>/stat has another format"))
+        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat"))?)
+            .ok_or_else(|| io::Error::other("/proc/<pid>/stat has another format"))
     }
 
     /// Fields 14, 15 and 24. Source: proc_pid_stat(5).
@@ -24,7 +25,10 @@ impl Usage {
         let system: u64 = fields.next()?.parse().ok()?;
         let pages: u64 = fields.nth(8)?.parse().ok()?;
         let ticks = user.saturating_add(system);
-        Some(Self { cpu: Duration::from_millis(ticks.saturating_mul(1_000) / constant(libc::_SC_CLK_TCK)), resident: pages.saturating_mul(constant(libc::_SC_PAGESIZE)) })
+        Some(Self {
+            cpu: Duration::from_millis(ticks.saturating_mul(1_000) / constant(libc::_SC_CLK_TCK)),
+            resident: pages.saturating_mul(constant(libc::_SC_PAGESIZE)),
+        })
     }
 }
 

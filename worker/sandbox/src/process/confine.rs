@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, io, ptr};
 
 use landlock::{ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetStatus, Scope};
-use seccompiler::{BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
 
 use crate::protocol::Landlock;
 
@@ -65,7 +67,9 @@ fn close_files() -> Result<(), ConfineError> {
 }
 
 fn limit_resources() -> Result<(), ConfineError> {
-    for (resource, bound) in [(libc::RLIMIT_CORE, 0), (libc::RLIMIT_NOFILE, 3), (libc::RLIMIT_FSIZE, 0), (libc::RLIMIT_AS, ADDRESS_SPACE)] {
+    for (resource, bound) in
+        [(libc::RLIMIT_CORE, 0), (libc::RLIMIT_NOFILE, 3), (libc::RLIMIT_FSIZE, 0), (libc::RLIMIT_AS, ADDRESS_SPACE)]
+    {
         let limit = libc::rlimit { rlim_cur: bound, rlim_max: bound };
         // SAFETY: `limit` lives through the call.
         check("limit its resources", unsafe { libc::setrlimit(resource, &raw const limit) })?;
@@ -103,7 +107,12 @@ fn filter_system_calls() -> Result<(), ConfineError> {
         values
             .iter()
             .map(|value| {
-                SeccompRule::new(vec![SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, *value)?])
+                SeccompRule::new(vec![SeccompCondition::new(
+                    argument,
+                    SeccompCmpArgLen::Dword,
+                    SeccompCmpOp::Eq,
+                    *value,
+                )?])
             })
             .collect()
     };
@@ -122,10 +131,24 @@ fn filter_system_calls() -> Result<(), ConfineError> {
         (libc::SYS_tgkill, only(0, &[own])?),
     ]);
     for free in [
-        libc::SYS_munmap, libc::SYS_mremap, libc::SYS_madvise, libc::SYS_brk, libc::SYS_futex, libc::SYS_getrandom,
-        libc::SYS_clock_gettime, libc::SYS_gettimeofday, libc::SYS_setitimer, libc::SYS_rt_sigreturn,
-        libc::SYS_rt_sigprocmask, libc::SYS_rt_sigaction, libc::SYS_sigaltstack, libc::SYS_getpid, libc::SYS_gettid,
-        libc::SYS_restart_syscall, libc::SYS_exit, libc::SYS_exit_group,
+        libc::SYS_munmap,
+        libc::SYS_mremap,
+        libc::SYS_madvise,
+        libc::SYS_brk,
+        libc::SYS_futex,
+        libc::SYS_getrandom,
+        libc::SYS_clock_gettime,
+        libc::SYS_gettimeofday,
+        libc::SYS_setitimer,
+        libc::SYS_rt_sigreturn,
+        libc::SYS_rt_sigprocmask,
+        libc::SYS_rt_sigaction,
+        libc::SYS_sigaltstack,
+        libc::SYS_getpid,
+        libc::SYS_gettid,
+        libc::SYS_restart_syscall,
+        libc::SYS_exit,
+        libc::SYS_exit_group,
     ] {
         rules.insert(free, Vec::new());
     }
@@ -180,18 +203,31 @@ mod tests {
             [
                 ("open", || libc::syscall(libc::SYS_openat, libc::AT_FDCWD, c"/etc/passwd".as_ptr(), libc::O_RDONLY)),
                 ("socket", || libc::syscall(libc::SYS_socket, libc::AF_INET, libc::SOCK_STREAM, 0)),
-                ("socketpair", || libc::syscall(libc::SYS_socketpair, libc::AF_UNIX, libc::SOCK_STREAM, 0, [0i32; 2].as_mut_ptr())),
-                ("exec", || libc::syscall(libc::SYS_execve, c"/bin/true".as_ptr(), ptr::null::<u8>(), ptr::null::<u8>())),
+                ("socketpair", || {
+                    libc::syscall(libc::SYS_socketpair, libc::AF_UNIX, libc::SOCK_STREAM, 0, [0i32; 2].as_mut_ptr())
+                }),
+                ("exec", || {
+                    libc::syscall(libc::SYS_execve, c"/bin/true".as_ptr(), ptr::null::<u8>(), ptr::null::<u8>())
+                }),
                 ("clone", || libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0)),
                 ("ptrace", || libc::syscall(libc::SYS_ptrace, libc::PTRACE_TRACEME, 0, 0, 0)),
                 ("kill", || libc::syscall(libc::SYS_kill, libc::getppid(), 0)),
                 ("executable memory", || {
-                    let memory = libc::mmap(ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+                    let memory = libc::mmap(
+                        ptr::null_mut(),
+                        4096,
+                        libc::PROT_READ | libc::PROT_EXEC,
+                        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                        -1,
+                        0,
+                    );
                     if memory == libc::MAP_FAILED { -1 } else { 0 }
                 }),
                 ("writing elsewhere", || libc::write(1, c"x".as_ptr().cast(), 1) as i64),
                 ("unshare", || libc::syscall(libc::SYS_unshare, libc::CLONE_NEWUSER)),
-                ("prlimit", || libc::syscall(libc::SYS_prlimit64, 0, libc::RLIMIT_NOFILE, ptr::null::<u8>(), ptr::null::<u8>())),
+                ("prlimit", || {
+                    libc::syscall(libc::SYS_prlimit64, 0, libc::RLIMIT_NOFILE, ptr::null::<u8>(), ptr::null::<u8>())
+                }),
                 ("io_uring", || libc::syscall(libc::SYS_io_uring_setup, 1, ptr::null::<u8>())),
             ]
         }
@@ -207,7 +243,9 @@ mod tests {
                 Err(_) => 100,
                 Ok(_) => attempts
                     .iter()
-                    .position(|(_, attempt)| attempt() >= 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EPERM))
+                    .position(|(_, attempt)| {
+                        attempt() >= 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EPERM)
+                    })
                     .map_or(0, |index| i32::try_from(index).unwrap_or(0) + 1),
             };
             // SAFETY: ends the child without running the test harness's clean-up.
@@ -218,7 +256,8 @@ mod tests {
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert!(libc::WIFEXITED(status), "the child was killed by signal {}", libc::WTERMSIG(status));
         let code = libc::WEXITSTATUS(status);
-        let what = usize::try_from(code).ok().and_then(|code| code.checked_sub(1)).and_then(|index| attempts.get(index));
+        let what =
+            usize::try_from(code).ok().and_then(|code| code.checked_sub(1)).and_then(|index| attempts.get(index));
         assert_eq!(code, 0, "not confined, or still allowed: {:?}", what.map(|(name, _)| name));
     }
 }

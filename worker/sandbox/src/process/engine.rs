@@ -1,6 +1,10 @@
 //! One run's JavaScript engine.
 
-use std::{mem::{self, ManuallyDrop}, rc::Rc, time::Duration};
+use std::{
+    mem::{self, ManuallyDrop},
+    rc::Rc,
+    time::Duration,
+};
 
 use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Function, Module, Object, Persistent, Runtime, Value};
 
@@ -161,7 +165,8 @@ impl Drop for Vm {
     fn drop(&mut self) {
         self.world.forget_rejections();
         // SAFETY: neither is used after this.
-        let (context, runtime) = unsafe { (ManuallyDrop::take(&mut self.context), ManuallyDrop::take(&mut self.runtime)) };
+        let (context, runtime) =
+            unsafe { (ManuallyDrop::take(&mut self.context), ManuallyDrop::take(&mut self.runtime)) };
         drop(context);
         runtime.run_gc();
         if self.budget.tripped() == Some(Limit::Memory) {
@@ -195,7 +200,14 @@ impl Entries {
             Delivered::Slept => deliver.call((delivery.seq, "slept")),
             Delivered::Failure(failure) => {
                 let details = failure.details.map(|details| self.value(ctx, details.as_str())).transpose()?;
-                deliver.call((delivery.seq, "failure", failure.code.as_str(), failure.message, failure.retryable, details))
+                deliver.call((
+                    delivery.seq,
+                    "failure",
+                    failure.code.as_str(),
+                    failure.message,
+                    failure.retryable,
+                    details,
+                ))
             }
         }
     }
@@ -204,9 +216,7 @@ impl Entries {
     fn value<'js>(&self, ctx: &Ctx<'js>, json: &str) -> rquickjs::Result<Value<'js>> {
         match json::mark_large_integers(json) {
             None => ctx.json_parse(json),
-            Some(Marked { text, mark }) => {
-                self.revive.clone().restore(ctx)?.call((ctx.json_parse(text)?, mark))
-            }
+            Some(Marked { text, mark }) => self.revive.clone().restore(ctx)?.call((ctx.json_parse(text)?, mark)),
         }
     }
 }

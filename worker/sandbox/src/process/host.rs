@@ -242,10 +242,13 @@ fn effects<'js>(ctx: &Ctx<'js>, host: &Object<'js>, world: &Rc<World>) -> Result
     let w = Rc::clone(world);
     host.set("returned", Function::new(ctx.clone(), move |result: String| w.returned(result))?)?;
     let w = Rc::clone(world);
-    host.set("badResult", Function::new(ctx.clone(), move |mut why: String| {
-        cut(&mut why, MAX_THROWN_BYTES);
-        w.end(End::BadResult(why));
-    })?)?;
+    host.set(
+        "badResult",
+        Function::new(ctx.clone(), move |mut why: String| {
+            cut(&mut why, MAX_THROWN_BYTES);
+            w.end(End::BadResult(why));
+        })?,
+    )?;
     let w = Rc::clone(world);
     host.set("threw", Function::new(ctx.clone(), move |thrown: Object<'js>| w.threw(&thrown))?)
 }
@@ -259,27 +262,39 @@ fn queries<'js>(ctx: &Ctx<'js>, host: &Object<'js>, world: &Rc<World>) -> Result
     let w = Rc::clone(world);
     host.set("uuid", Function::new(ctx.clone(), move || w.random.borrow_mut().uuid())?)?;
     let w = Rc::clone(world);
-    host.set("randomBytes", Function::new(ctx.clone(), move |ctx: Ctx<'js>, count: usize| {
-        let mut bytes = vec![0; count.min(65_536)];
-        w.random.borrow_mut().fill(&mut bytes);
-        TypedArray::<u8>::new_copy(ctx, bytes)
-    })?)?;
+    host.set(
+        "randomBytes",
+        Function::new(ctx.clone(), move |ctx: Ctx<'js>, count: usize| {
+            let mut bytes = vec![0; count.min(65_536)];
+            w.random.borrow_mut().fill(&mut bytes);
+            TypedArray::<u8>::new_copy(ctx, bytes)
+        })?,
+    )?;
     let w = Rc::clone(world);
-    host.set("has", Function::new(ctx.clone(), move |export: usize, name: String| {
-        w.exports.get(export).is_some_and(|export| export.set.contains(&name))
-    })?)?;
+    host.set(
+        "has",
+        Function::new(ctx.clone(), move |export: usize, name: String| {
+            w.exports.get(export).is_some_and(|export| export.set.contains(&name))
+        })?,
+    )?;
     let w = Rc::clone(world);
-    host.set("names", Function::new(ctx.clone(), move |export: usize| {
-        let mut seen = HashSet::new();
-        let tools = w.exports.get(export).map(|export| export.tools.as_slice()).unwrap_or_default();
-        let unique: Vec<&String> = tools.iter().filter(|tool| seen.insert(*tool)).collect();
-        serde_json::to_string(&unique).unwrap_or_default()
-    })?)?;
+    host.set(
+        "names",
+        Function::new(ctx.clone(), move |export: usize| {
+            let mut seen = HashSet::new();
+            let tools = w.exports.get(export).map(|export| export.tools.as_slice()).unwrap_or_default();
+            let unique: Vec<&String> = tools.iter().filter(|tool| seen.insert(*tool)).collect();
+            serde_json::to_string(&unique).unwrap_or_default()
+        })?,
+    )?;
     let w = Rc::clone(world);
     host.set("key", Function::new(ctx.clone(), move |seq: Seq| Key { run: w.run.clone(), seq }.to_string())?)?;
-    host.set("duration", Function::new(ctx.clone(), |ctx: Ctx<'js>, text: String| {
-        parse_duration(&text)
-            .map(|duration| duration.as_millis() as f64)
-            .map_err(|error| Exception::throw_range(&ctx, &error.to_string()))
-    })?)
+    host.set(
+        "duration",
+        Function::new(ctx.clone(), |ctx: Ctx<'js>, text: String| {
+            parse_duration(&text)
+                .map(|duration| duration.as_millis() as f64)
+                .map_err(|error| Exception::throw_range(&ctx, &error.to_string()))
+        })?,
+    )
 }

@@ -43,7 +43,10 @@ pub(crate) fn compile() -> rquickjs::Result<()> {
             let options = WriteOptions { strip_source: true, ..WriteOptions::default() };
             Module::declare(ctx.clone(), name, source)?.write(options)
         };
-        rquickjs::Result::Ok(Compiled { prelude: bytecode("rewind:prelude", PRELUDE)?, web: bytecode("rewind:web", WEB)? })
+        rquickjs::Result::Ok(Compiled {
+            prelude: bytecode("rewind:prelude", PRELUDE)?,
+            web: bytecode("rewind:web", WEB)?,
+        })
     })?;
     let _ = COMPILED.set(compiled);
     Ok(())

@@ -19,7 +19,8 @@ impl Random {
         for byte in bytes {
             if self.used == self.block.len() {
                 let counter = self.blocks.to_le_bytes();
-                self.block = *Digest::of_parts([b"random".as_slice(), self.run.as_str().as_bytes(), &counter]).as_bytes();
+                self.block =
+                    *Digest::of_parts([b"random".as_slice(), self.run.as_str().as_bytes(), &counter]).as_bytes();
                 self.blocks += 1;
                 self.used = 0;
             }

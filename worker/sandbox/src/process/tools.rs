@@ -20,7 +20,13 @@ unsafe impl<'js> JsLifetime<'js> for ToolsExports<'js> {
 pub(crate) struct OnlyTools;
 
 impl Resolver for OnlyTools {
-    fn resolve<'js>(&mut self, _: &Ctx<'js>, base: &str, name: &str, _: Option<ImportAttributes<'js>>) -> Result<String> {
+    fn resolve<'js>(
+        &mut self,
+        _: &Ctx<'js>,
+        base: &str,
+        name: &str,
+        _: Option<ImportAttributes<'js>>,
+    ) -> Result<String> {
         if name == NAME {
             return Ok(NAME.into());
         }
@@ -29,7 +35,12 @@ impl Resolver for OnlyTools {
 }
 
 impl Loader for OnlyTools {
-    fn load<'js>(&mut self, ctx: &Ctx<'js>, name: &str, _: Option<ImportAttributes<'js>>) -> Result<Module<'js, Declared>> {
+    fn load<'js>(
+        &mut self,
+        ctx: &Ctx<'js>,
+        name: &str,
+        _: Option<ImportAttributes<'js>>,
+    ) -> Result<Module<'js, Declared>> {
         Module::declare_def::<Tools, _>(ctx.clone(), name)
     }
 }

@@ -1,13 +1,18 @@
 //! The parts of the web's APIs that a Rust library does better than JavaScript of our own.
 
-use base64::{Engine as _, alphabet, engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig}};
+use base64::{
+    Engine as _, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
 use rquickjs::{Ctx, Exception, Function, Object, Result, TypedArray};
 use url::{Url, form_urlencoded, quirks};
 
 /// The forgiving base64 of the Infra standard: padding may be there or not.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent).with_decode_allow_trailing_bits(true),
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
 );
 
 pub(crate) fn functions<'js>(ctx: &Ctx<'js>, host: &Object<'js>) -> Result<()> {
@@ -16,7 +21,10 @@ pub(crate) fn functions<'js>(ctx: &Ctx<'js>, host: &Object<'js>) -> Result<()> {
     host.set("urlSet", Function::new(ctx.clone(), set)?)?;
     host.set("queryParse", Function::new(ctx.clone(), query_parse)?)?;
     host.set("queryWrite", Function::new(ctx.clone(), query_write)?)?;
-    host.set("utf8Encode", Function::new(ctx.clone(), |ctx: Ctx<'js>, text: String| TypedArray::<u8>::new_copy(ctx, text))?)?;
+    host.set(
+        "utf8Encode",
+        Function::new(ctx.clone(), |ctx: Ctx<'js>, text: String| TypedArray::<u8>::new_copy(ctx, text))?,
+    )?;
     host.set("utf8Decode", Function::new(ctx.clone(), utf8_decode)?)?;
     host.set("btoa", Function::new(ctx.clone(), btoa)?)?;
     host.set("atob", Function::new(ctx.clone(), atob)?)

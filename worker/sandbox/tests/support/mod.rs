@@ -85,7 +85,9 @@ impl Story {
     /// `tool(arguments)` of each call.
     pub fn requests(&self) -> Vec<String> {
         let text = |call: &NewCall| match &call.request {
-            Request::Tool { tool, arguments, raw } => format!("{tool}{}({})", if *raw { ".raw" } else { "" }, arguments.as_str()),
+            Request::Tool { tool, arguments, raw } => {
+                format!("{tool}{}({})", if *raw { ".raw" } else { "" }, arguments.as_str())
+            }
             Request::Sleep { until } => format!("sleep({})", until.unix_ms() - NOW),
         };
         self.calls.iter().map(text).collect()
