@@ -87,3 +87,30 @@ async fn console_is_kept_once_and_the_script_sees_the_same_world_again() -> anyh
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn every_call_carries_its_key_and_the_trace_of_its_run() -> anyhow::Result<()> {
+    let cluster = Cluster::start().await?;
+    let counter = Counter::start(&cluster, json!({})).await?;
+    let toolset = counter.toolset(&cluster).await?;
+    let script = r#"
+        import { shop } from "rewind:tools";
+        export default async () => Promise.all([shop.echo({}), shop.echo({}), shop.echo.raw({})]);
+    "#;
+    let ended = run_to_end(&cluster, &toolset, script).await?;
+    let mut seen = result(&ended)?;
+    // `.raw` is the whole result; the others are unwrapped.
+    let raw = seen[2]["structuredContent"].take();
+    seen[2] = raw;
+    let mut spans = Vec::new();
+    for (n, call) in seen.as_array().context("an array")?.iter().enumerate() {
+        let meta = &call["meta"];
+        ensure!(meta["codes.rewind/idempotency-key"] == json!(format!("{}/{}", ended.id, n + 1)), "{meta}");
+        let parent = meta["traceparent"].as_str().context("a traceparent")?;
+        let [_, trace, span, _] = parent.split('-').collect::<Vec<_>>()[..] else { anyhow::bail!("{parent}") };
+        spans.push((trace.to_owned(), span.to_owned()));
+    }
+    ensure!(spans.iter().all(|(trace, _)| *trace == spans[0].0), "{spans:?}");
+    ensure!(spans[0].1 != spans[1].1, "two calls in one span: {spans:?}");
+    Ok(())
+}

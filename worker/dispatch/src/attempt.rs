@@ -11,7 +11,7 @@ pub struct Attempt {
     /// The script asked for the whole MCP result.
     pub raw: bool,
     pub namespace: Option<String>,
-    /// Of this attempt, not of the run.
+    /// Of the run: the attempt's own is made from it.
     pub trace: TraceContext,
 }
 

@@ -5,10 +5,10 @@ use std::{
 
 use rewind_bus::{Bus, BusError, host::HostCall};
 use rewind_mcp::{Call, CallResult, Client, Endpoint, McpError, Unwrapped, unwrap};
-use rewind_model::{ErrorCode, Json, Limits, McpServer, Outcome, Payload, Policy, ToolFailure, ToolKind};
+use rewind_model::{ErrorCode, Json, Limits, McpServer, Outcome, Payload, Policy, ToolFailure, ToolKind, TraceContext};
 use tracing::Instrument;
 
-use crate::{Attempt, Sent, Tools, failure};
+use crate::{Attempt, Sent, Tools, failure, trace};
 
 /// A connection is found again by where it goes and what every request on it carries.
 type EndpointKey = (String, BTreeMap<String, String>);
@@ -29,17 +29,18 @@ impl Dispatcher {
     /// Makes one attempt of a call that is in the journal. Dropping the future gives the call up.
     pub async fn send(&self, tools: &Tools, attempt: &Attempt) -> Sent {
         let span = tracing::info_span!("tool.call", tool = %attempt.tool, key = %attempt.key, attempt = attempt.number);
-        self.route(tools, attempt).instrument(span).await
+        let trace = trace::join(&span, &attempt.trace, &attempt.trace.of_call(&attempt.key, attempt.number));
+        self.route(tools, attempt, &trace).instrument(span).await
     }
 
-    async fn route(&self, tools: &Tools, attempt: &Attempt) -> Sent {
+    async fn route(&self, tools: &Tools, attempt: &Attempt, trace: &TraceContext) -> Sent {
         let sent = match tools.find(&attempt.tool) {
             None => {
                 let message = format!("{} is not a tool of this run's toolset", attempt.tool);
                 Ok(answered_error(ErrorCode::InvalidArguments, message))
             }
-            Some((ToolKind::Host, tool)) => self.queue(attempt, &tool.policy).await,
-            Some((ToolKind::Mcp(server), tool)) => self.call(tools, server, attempt, &tool.policy).await,
+            Some((ToolKind::Host, tool)) => self.queue(attempt, &tool.policy, trace).await,
+            Some((ToolKind::Mcp(server), tool)) => self.call(tools, server, attempt, &tool.policy, trace).await,
         };
         // Not the tool's fault: the blob store or the queue could not be reached, or will never do.
         sent.unwrap_or_else(|error| {
@@ -48,7 +49,7 @@ impl Dispatcher {
         })
     }
 
-    async fn queue(&self, attempt: &Attempt, policy: &Policy) -> Result<Sent, BusError> {
+    async fn queue(&self, attempt: &Attempt, policy: &Policy, trace: &TraceContext) -> Result<Sent, BusError> {
         let call = HostCall {
             tool: attempt.tool.name.clone(),
             key: attempt.key.clone(),
@@ -56,7 +57,7 @@ impl Dispatcher {
             arguments: attempt.arguments.clone(),
             timeout: policy.timeout,
             namespace: attempt.namespace.clone(),
-            trace: attempt.trace.clone(),
+            trace: trace.clone(),
         };
         self.bus.queue_host_call(&call).await.map(|_| Sent::Queued)
     }
@@ -67,11 +68,12 @@ impl Dispatcher {
         server: &McpServer,
         attempt: &Attempt,
         policy: &Policy,
+        trace: &TraceContext,
     ) -> Result<Sent, BusError> {
         let arguments = self.bus.payload_json(&attempt.arguments).await?;
         let key = attempt.key.to_string();
         let call = Call {
-            trace: Some(&attempt.trace),
+            trace: Some(trace),
             timeout: policy.timeout,
             max_result_bytes: self.limits.result_bytes,
             ..Call::new(&attempt.tool.name, &arguments, &key)

@@ -8,6 +8,7 @@ mod attempt;
 mod dispatcher;
 mod failure;
 mod tools;
+mod trace;
 
 pub use attempt::{Attempt, Sent};
 pub use dispatcher::Dispatcher;

@@ -58,7 +58,7 @@ impl Hands {
         let (Call::Tool { tool, arguments, raw }, Some(spec)) = (&pending.call, run.spec()) else { return };
         let key = run.key(seq);
         let attempt = Attempt {
-            trace: spec.trace.of_call(&key, number),
+            trace: spec.trace.clone(),
             key,
             number,
             tool: tool.clone(),

@@ -53,9 +53,9 @@ struct Vm {
 
 impl Engine {
     /// Starts a script and follows it to where it can only wait. No engine: the turn has an end.
-    pub(crate) fn load(load: Load) -> (Option<Self>, Turn) {
+    pub(crate) fn load(mut load: Load) -> (Option<Self>, Turn) {
         let budget = Rc::new(Budget::new(&load.limits));
-        let world = Rc::new(World::new(&load, Rc::clone(&budget)));
+        let world = Rc::new(World::new(&mut load, Rc::clone(&budget)));
         let mut turn = empty_turn(load.run.clone());
         confine::alarm(budget.begin() + ALARM_GRACE);
         let engine = match Self::start(load, &world, &budget) {

@@ -3,6 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     collections::HashSet,
+    mem,
     rc::Rc,
     time::Duration,
 };
@@ -12,7 +13,7 @@ use rquickjs::{Ctx, Exception, Function, Object, Persistent, Result, TypedArray,
 
 use super::{budget::Budget, json, prelude, random::Random, web};
 use crate::protocol::{
-    End, Limit, Load, Log, MAX_ARGUMENT_BYTES, MAX_CALLS_PER_DELIVERY, MAX_LOG_BYTES, MAX_LOG_LINE_BYTES,
+    End, Export, Limit, Load, Log, MAX_ARGUMENT_BYTES, MAX_CALLS_PER_DELIVERY, MAX_LOG_BYTES, MAX_LOG_LINE_BYTES,
     MAX_OUTGOING_BYTES, MAX_RESULT_BYTES, NewCall, Request, Thrown, ThrownToolError, Turn,
 };
 
@@ -24,7 +25,9 @@ type Rejection = (Persistent<Value<'static>>, Persistent<Value<'static>>);
 /// The state of a run that is not JavaScript.
 pub(crate) struct World {
     run: RunId,
-    exports: Vec<ExportedTools>,
+    /// Searched from end to end: the prelude asks once for each tool that a script uses, and a set of
+    /// hundreds would cost every run more.
+    exports: Vec<Export>,
     budget: Rc<Budget>,
     now: Cell<Timestamp>,
     last_seq: Cell<Seq>,
@@ -33,12 +36,6 @@ pub(crate) struct World {
     outbox: RefCell<Outbox>,
     /// Promises that were rejected on this delivery and that nothing handles yet, and why.
     rejections: RefCell<Vec<Rejection>>,
-}
-
-struct ExportedTools {
-    name: String,
-    tools: Vec<String>,
-    set: HashSet<String>,
 }
 
 #[derive(Default)]
@@ -51,15 +48,11 @@ struct Outbox {
 }
 
 impl World {
-    pub(crate) fn new(load: &Load, budget: Rc<Budget>) -> Self {
-        let exports = load.exports.iter().map(|export| ExportedTools {
-            name: export.name.clone(),
-            tools: export.tools.clone(),
-            set: export.tools.iter().cloned().collect(),
-        });
+    /// Takes the load's exports.
+    pub(crate) fn new(load: &mut Load, budget: Rc<Budget>) -> Self {
         Self {
             run: load.run.clone(),
-            exports: exports.collect(),
+            exports: mem::take(&mut load.exports),
             budget,
             now: Cell::new(load.now),
             last_seq: Cell::new(0),
@@ -274,7 +267,7 @@ fn queries<'js>(ctx: &Ctx<'js>, host: &Object<'js>, world: &Rc<World>) -> Result
     host.set(
         "has",
         Function::new(ctx.clone(), move |export: usize, name: String| {
-            w.exports.get(export).is_some_and(|export| export.set.contains(&name))
+            w.exports.get(export).is_some_and(|export| export.tools.contains(&name))
         })?,
     )?;
     let w = Rc::clone(world);
