@@ -134,12 +134,11 @@ async fn floods_end() {
 }
 
 /// Native code that never asks whether it may go on.
-const DEAF: [&str; 6] = [
+const DEAF: [&str; 5] = [
     "Array.prototype.reverse.call({ length: 2 ** 53 - 1 });",
     "String.raw({ raw: { length: 2 ** 53 - 1 } });",
     "Array.prototype.copyWithin.call({ length: 2 ** 53 - 1 }, 0, 1);",
     "try { [].concat({ [Symbol.isConcatSpreadable]: true, length: 2 ** 53 - 1 }); } catch {}",
-    "BigInt('9'.repeat(300000));",
     "let a = []; for (let i = 0; i < 40; i++) a = [a, a]; JSON.stringify(a);",
 ];
 
