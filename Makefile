@@ -39,8 +39,8 @@ dev: build
 	target/debug/rewind dev --data .rewind
 
 test: build
+	cargo test --quiet --workspace --doc
 	cargo nextest run --workspace
-	cargo test --workspace --doc
 
 bench: tools
 	cargo build --release --workspace --bins --examples

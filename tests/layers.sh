@@ -3,16 +3,19 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+passed=0
 failed=0
 refuse() {
 	echo "layers: $1" >&2
-	failed=1
+	failed=$((failed + 1))
 }
 
 # $1 must not depend on $2, by whatever way.
 apart() {
 	if cargo tree --quiet -p "$1" -e normal --prefix none -f '{p}' | grep -q "^$2 v"; then
 		refuse "$1 depends on $2"
+	else
+		passed=$((passed + 1))
 	fi
 }
 
@@ -32,7 +35,7 @@ apart rewind-cli rewind-bus
 only_user() {
 	local users
 	users=$(grep -l "^$1\(\.workspace\| =\)" shared/*/Cargo.toml coordinator/*/Cargo.toml worker/*/Cargo.toml | grep -v "^$2/" || true)
-	[ -z "$users" ] || refuse "$1 is for $2 alone, but is used in: $users"
+	if [ -z "$users" ]; then passed=$((passed + 1)); else refuse "$1 is for $2 alone, but is used in: $users"; fi
 }
 only_user async-nats shared/bus
 only_user rmcp shared/mcp
@@ -41,9 +44,9 @@ only_user jsonschema shared/schema
 
 # A file that grows past this has a noun in it that wants a file of its own. Tests inside are counted.
 while read -r lines file; do
-	[ "$file" = total ] || [ "$lines" -le 600 ] || refuse "$file has $lines lines"
+	[ "$file" != total ] || continue
+	if [ "$lines" -le 600 ]; then passed=$((passed + 1)); else refuse "$file has $lines lines"; fi
 done < <(git ls-files '*.rs' '*.py' '*.js' '*.ts' | grep -v /golden/ | xargs wc -l)
 
-cargo nextest --version >/dev/null 2>&1 || refuse 'cargo-nextest is missing'
-[ "$failed" -eq 0 ] && echo 'layers: in order'
-exit "$failed"
+echo "layers: $passed passed, $failed failed"
+[ "$failed" -eq 0 ]

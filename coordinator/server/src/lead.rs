@@ -24,6 +24,9 @@ const SUCCESSION: Duration = Duration::from_secs(3);
 const TICK: Duration = Duration::from_millis(100);
 /// No step waits longer for NATS.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Between two looks this long, the process stood still or NATS did not answer: nodes that were not
+/// heard meanwhile may well have spoken.
+const STANDSTILL: Duration = Duration::from_secs(2);
 
 /// What this coordinator knows of the cluster, for `/readyz`.
 #[derive(Debug, Default)]
@@ -56,6 +59,7 @@ impl Cluster {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         campaign.assignment_may_be_stale = true;
+        let mut looked = Instant::now();
         loop {
             tokio::select! {
                 // Who was heard while this task waited for NATS is not taken for silent.
@@ -70,9 +74,10 @@ impl Cluster {
                         return Ok(());
                     }
                     let now = Instant::now();
-                    if !bus.connected() {
+                    if !bus.connected() || now.saturating_duration_since(looked) > STANDSTILL {
                         nodes.excuse(now);
                     }
+                    looked = now;
                     campaign.assignment_may_be_stale |= nodes.expire(now);
                     self.nodes.store(nodes.proven(), Ordering::Relaxed);
                     if let Err(error) = campaign.step(bus, nodes, now).await {

@@ -37,6 +37,21 @@ impl Bus {
         if Digest::of(&bytes) == digest { Ok(bytes) } else { Err(unavailable("read a blob")("it changed while read")) }
     }
 
+    /// How many bytes a blob has, whatever who names it says.
+    ///
+    /// # Errors
+    /// As [`Bus::get_blob`].
+    pub async fn blob_size(&self, digest: Digest) -> Result<u64, BusError> {
+        let store = self.jetstream.get_object_store(names::BLOBS).await.map_err(unavailable("open the blob store"))?;
+        match store.info(digest.to_string()).await {
+            Ok(info) => Ok(info.size as u64),
+            Err(error) if error.kind() == async_nats::jetstream::object_store::InfoErrorKind::NotFound => {
+                Err(BusError::BlobMissing(digest))
+            }
+            Err(error) => Err(unavailable("read a blob")(error)),
+        }
+    }
+
     /// The first bytes of a blob, at most `limit`; the rest is not read, so they are not checked
     /// against the digest. For display.
     ///

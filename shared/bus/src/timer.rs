@@ -1,6 +1,6 @@
 //! Timers: messages that JetStream keeps and delivers as commands at their time (ADR-51).
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use futures::TryStreamExt;
 use rewind_model::{RunId, Seq, Shard, Timestamp};
@@ -36,13 +36,13 @@ impl Bus {
         stream.purge().filter(names::timers_of_run(run)).await.map(drop).map_err(unavailable("disarm timers"))
     }
 
-    /// The runs of a shard that something in a stream will wake: a timer, a command that is not yet
-    /// taken, or a host call that is queued or with a worker.
+    /// The runs of a shard that something in a stream will wake, and how many such things there are: a
+    /// timer, a command that is not yet taken, or a host call that is queued or with a worker.
     ///
     /// # Errors
     /// When NATS does not answer.
-    pub async fn wake_sources(&self, shard: Shard) -> Result<BTreeSet<RunId>, BusError> {
-        let mut runs = BTreeSet::new();
+    pub async fn wake_sources(&self, shard: Shard) -> Result<BTreeMap<RunId, usize>, BusError> {
+        let mut runs = BTreeMap::new();
         for (stream, filter) in [
             (names::COMMANDS, names::timers_of_shard(shard)),
             (names::COMMANDS, names::commands_of_shard(shard)),
@@ -52,8 +52,11 @@ impl Bus {
             let subjects = stream.info_with_subjects(&filter).await.map_err(unavailable("list wake sources"))?;
             let subjects: Vec<(String, usize)> =
                 subjects.try_collect().await.map_err(unavailable("list wake sources"))?;
-            let found = subjects.iter().filter_map(|(subject, _)| names::run_of(subject));
-            runs.extend(found.filter(|run| run.shard() == shard));
+            for (subject, messages) in &subjects {
+                if let Some(run) = names::run_of(subject).filter(|run| run.shard() == shard) {
+                    *runs.entry(run).or_default() += messages;
+                }
+            }
         }
         Ok(runs)
     }

@@ -47,6 +47,32 @@ impl Json {
         serde_json::from_str(&self.0)
     }
 
+    /// How deep arrays and objects are nested: 0 for a scalar.
+    pub fn depth(&self) -> usize {
+        let (mut depth, mut deepest) = (0_usize, 0);
+        let mut bytes = self.0.bytes();
+        while let Some(byte) = bytes.next() {
+            match byte {
+                b'"' => {
+                    while let Some(byte) = bytes.next() {
+                        match byte {
+                            b'"' => break,
+                            b'\\' => drop(bytes.next()),
+                            _ => {}
+                        }
+                    }
+                }
+                b'[' | b'{' => {
+                    depth += 1;
+                    deepest = deepest.max(depth);
+                }
+                b']' | b'}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        deepest
+    }
+
     pub fn into_string(self) -> String {
         self.0.into()
     }
@@ -94,6 +120,15 @@ mod tests {
     fn big_numbers_stay_exact_in_json() {
         let json: Json = serde_json::from_str("{\"n\":12345678901234567890123}").expect("valid");
         assert_eq!(serde_json::to_string(&json).expect("writable"), "{\"n\":12345678901234567890123}");
+    }
+
+    #[test]
+    fn only_brackets_outside_of_texts_count_as_depth() {
+        let depth = |text: &str| Json::parse(text).expect("valid").depth();
+        assert_eq!(depth("1"), 0);
+        assert_eq!(depth(r#"[{"a":[]},{}]"#), 3);
+        assert_eq!(depth(r#"["[[\"[[", "\\", {"{": 1}]"#), 2);
+        assert_eq!(depth(&("[".repeat(100_000) + &"]".repeat(100_000))), 100_000);
     }
 
     #[test]

@@ -4,6 +4,8 @@ pub struct Limits {
     pub script_bytes: usize,
     pub argument_bytes: usize,
     pub result_bytes: usize,
+    /// Nesting of a result: a script's engine recurses over it, on a stack of its own limit.
+    pub result_depth: usize,
     pub calls: u32,
     pub calls_in_flight: usize,
     pub schema_bytes: usize,
@@ -21,6 +23,7 @@ impl Limits {
         script_bytes: 256 << 10,
         argument_bytes: 1 << 20,
         result_bytes: 16 << 20,
+        result_depth: 512,
         calls: 10_000,
         calls_in_flight: 100,
         schema_bytes: 256 << 10,

@@ -79,6 +79,10 @@ impl Run {
     fn decide_answer(&self, at: Timestamp, seq: Seq, attempt: u32, outcome: Outcome) -> Vec<Record> {
         match self.outstanding().get(&seq).map(|pending| pending.phase) {
             Some(Phase::Sent { .. } | Phase::BackingOff { .. }) => {
+                let outcome = match outcome {
+                    Outcome::Ok(payload) => Outcome::Ok(payload),
+                    Outcome::Err(failure) => Outcome::Err(bounded_failure(failure, &self.limits)),
+                };
                 vec![Record::Completed { at, seq, attempt: attempt.max(1), outcome }]
             }
             Some(Phase::Queued | Phase::Sleeping) | None => Vec::new(),
@@ -99,6 +103,7 @@ impl Run {
             Phase::Sent { attempt: last } | Phase::BackingOff { attempt: last, .. } if last == attempt => {}
             Phase::Sent { .. } | Phase::BackingOff { .. } | Phase::Queued | Phase::Sleeping => return Vec::new(),
         }
+        let failure = bounded_failure(failure, &self.limits);
         match policy.retry.wait_after(pending.failures + 1) {
             Some(wait) => vec![Record::AttemptFailed { at, seq, attempt, failure, retry_at: at.plus(wait) }],
             None => vec![Record::Completed { at, seq, attempt, outcome: Outcome::Err(failure) }],
@@ -182,7 +187,10 @@ fn recorded(at: Timestamp, new: NewCall, limits: &Limits) -> Record {
     match call {
         Call::Sleep { .. } => Record::Called { at, seq, call },
         Call::Tool { tool, arguments, raw } => match refused.or_else(|| too_large(&tool, &arguments, limits)) {
-            Some(failure) => Record::Refused { at, seq, tool, arguments: arguments.digest(), failure },
+            Some(failure) => {
+                let failure = bounded_failure(failure, limits);
+                Record::Refused { at, seq, tool, arguments: arguments.digest(), failure }
+            }
             None => Record::Called { at, seq, call: Call::Tool { tool, arguments, raw } },
         },
     }
@@ -219,11 +227,27 @@ fn error(code: &str, message: String) -> RunError {
 
 /// A script throws errors with any message; the journal message that ends its run must stay small.
 fn bounded(mut error: RunError, limits: &Limits) -> RunError {
+    cut(&mut error.code, limits.log_line_bytes);
     cut(&mut error.message, limits.log_line_bytes);
     if let Some(stack) = &mut error.stack {
         cut(stack, limits.log_line_bytes);
     }
     error
+}
+
+/// Workers and servers fail with anything, too. A failure is kept in its record, never as a blob:
+/// one that no journal message can hold would be refused for ever, and its run would never go on.
+fn bounded_failure(mut failure: ToolFailure, limits: &Limits) -> ToolFailure {
+    cut(&mut failure.message, limits.log_line_bytes);
+    let (bytes, depth) = failure.details.as_ref().map_or((0, 0), |details| (details.len(), details.depth()));
+    if bytes > limits.inline_bytes || depth > limits.result_depth {
+        failure.details = None;
+        failure.message.push_str(&format!(
+            " (its details are left out: they are {bytes} bytes, nested {depth} levels deep; the limits are {} and {})",
+            limits.inline_bytes, limits.result_depth
+        ));
+    }
+    failure
 }
 
 fn cut(text: &mut String, bytes: usize) {

@@ -290,3 +290,52 @@ fn a_call_in_a_queue_is_the_same_attempt_for_the_next_owner() {
     let effects = run.fold(&taken_over).expect("legal");
     assert_eq!(effects, [Effect::Dispatch { seq: 1, attempt: 1 }, Effect::Dispatch { seq: 2, attempt: 2 }]);
 }
+
+/// What a worker or a server says of its failure is theirs; a record must fit a journal message.
+#[test]
+fn no_failure_is_too_large_for_the_journal() {
+    let limits = Limits { log_line_bytes: 100, inline_bytes: 1_000, result_depth: 10, ..Limits::DEFAULT };
+    let failing = |details: &str| ToolFailure {
+        details: Some(json(details)),
+        ..ToolFailure::new(ErrorCode::ToolFailed, "é".repeat(10_000))
+    };
+    let long = format!("\"{}\"", "x".repeat(2_000));
+    let deep = format!("{}{}", "[".repeat(20), "]".repeat(20));
+    for (details, kept) in [(long.as_str(), false), (&deep, false), ("{\"code\":\"c\"}", true)] {
+        let mut run = running(limits);
+        let refused = NewCall { refused: Some(failing(details)), ..new_call(1, tool("{}")) };
+        let turn = ScriptTurn { calls: vec![refused, new_call(2, tool("{}"))], ..ScriptTurn::default() };
+        let mut records = step(&mut run, at(2), Input::Script(turn));
+        let policy = policy();
+        let failure = failing(details);
+        records.extend(step(&mut run, at(3), Input::Interrupted { seq: 2, attempt: 1, failure, policy: &policy }));
+        let outcome = Outcome::Err(failing(details));
+        records.extend(step(&mut run, at(4), Input::Answer { seq: 2, attempt: 1, outcome }));
+        let failures: Vec<_> = records
+            .iter()
+            .filter_map(|record| match record {
+                Record::Refused { failure, .. }
+                | Record::AttemptFailed { failure, .. }
+                | Record::Completed { outcome: Outcome::Err(failure), .. } => Some(failure),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(failures.len(), 3, "{records:?}");
+        for failure in failures {
+            assert_eq!(failure.details.is_some(), kept, "{failure:?}");
+            assert_eq!(failure.message.contains("details are left out"), !kept, "{failure:?}");
+            assert!(failure.message.len() < 400, "{}", failure.message.len());
+        }
+    }
+    let thrown = RunError {
+        code: "c".repeat(10_000),
+        message: "m".repeat(10_000),
+        tool: None,
+        key: None,
+        stack: Some("s".repeat(10_000)),
+    };
+    let turn = ScriptTurn { end: Some(ScriptEnd::Failed(thrown)), ..ScriptTurn::default() };
+    let records = step(&mut running(limits), at(2), Input::Script(turn));
+    let error = error_of(&records);
+    assert!(error.code.len() + error.message.len() + error.stack.as_ref().map_or(0, String::len) < 400);
+}

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod demo;
+mod intruders;
 mod kills;
 mod limits;
 mod outages;

@@ -113,3 +113,31 @@ async fn a_call_waits_in_its_queue_until_a_worker_is_there() -> anyhow::Result<(
     ensure!(result(&cluster.api.ended(&run.id).await?)? == json!("Grace Hopper"));
     Ok(())
 }
+
+#[tokio::test]
+async fn what_was_on_its_way_when_nats_died_comes_again_at_once() -> anyhow::Result<()> {
+    let cluster = Cluster::start().await?;
+    let toolset = host_toolset(&cluster).await?;
+    let mut begun = Vec::new();
+    for round in 0..3 {
+        let starts = futures::future::join_all((0..100).map(|n| {
+            let key = format!("{round}/{n}");
+            let body = json!({"toolset": toolset, "script": "export default async () => 1", "idempotency_key": key});
+            let api = cluster.api.clone();
+            async move {
+                // While NATS is away it is refused, and asked for again.
+                eventually("the run is started", || async { api.start_with(&body).await.ok() }).await
+            }
+        }));
+        let (started, killed) = tokio::join!(starts, cluster.kill_nats());
+        killed?;
+        begun.extend(started.into_iter().collect::<anyhow::Result<Vec<Run>>>()?);
+    }
+    let all = futures::future::try_join_all(begun.iter().map(|run| cluster.api.ended(&run.id)));
+    // By itself a queue would bring again after half a minute what a broken connection swallowed.
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(20), all).await??;
+    for run in &ended {
+        ensure!(result(run)? == json!(1));
+    }
+    Ok(())
+}

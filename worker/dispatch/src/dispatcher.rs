@@ -13,6 +13,9 @@ use crate::{Attempt, Sent, Tools, failure, trace};
 /// A connection is found again by where it goes and what every request on it carries.
 type EndpointKey = (String, BTreeMap<String, String>);
 
+/// Connections kept at once.
+const CLIENTS: usize = 256;
+
 /// Sends calls. One for a node: it keeps the connections to MCP servers.
 #[derive(Debug)]
 pub struct Dispatcher {
@@ -59,7 +62,8 @@ impl Dispatcher {
             namespace: attempt.namespace.clone(),
             trace: trace.clone(),
         };
-        self.bus.queue_host_call(&call).await.map(|_| Sent::Queued)
+        // While NATS is away nothing can be said of the tool: no attempt of it is spent.
+        self.bus.retry("queue a host call", || self.bus.queue_host_call(&call)).await.map(|_| Sent::Queued)
     }
 
     async fn call(
@@ -70,7 +74,7 @@ impl Dispatcher {
         policy: &Policy,
         trace: &TraceContext,
     ) -> Result<Sent, BusError> {
-        let arguments = self.bus.payload_json(&attempt.arguments).await?;
+        let arguments = self.bus.payload_json_surely(&attempt.arguments).await?;
         let key = attempt.key.to_string();
         let call = Call {
             trace: Some(trace),
@@ -97,13 +101,20 @@ impl Dispatcher {
             return Ok(Outcome::Err(failure));
         }
         let value = if attempt.raw { result.into_raw() } else { value };
+        let (depth, deepest) = (value.depth(), self.limits.result_depth);
+        if depth > deepest {
+            let message =
+                format!("the result of {} is nested {depth} levels deep; the limit is {deepest}", attempt.tool);
+            return Ok(Outcome::Err(ToolFailure::new(ErrorCode::TooLarge, message)));
+        }
         self.payload(value).await.map(Outcome::Ok)
     }
 
     async fn payload(&self, value: Json) -> Result<Payload, BusError> {
         let mut payload = Payload::Inline(value);
         if payload.inline_size() > self.limits.inline_bytes {
-            self.bus.payload_to_blob(&mut payload).await?;
+            // The tool has answered: it is not to be asked again because the store is away.
+            self.bus.payload_to_blob_surely(&mut payload).await?;
         }
         Ok(payload)
     }
@@ -113,6 +124,12 @@ impl Dispatcher {
         let key = (server.url.clone(), server.headers.clone());
         if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
+        }
+        // Calls that use it keep it alive.
+        if clients.len() >= CLIENTS
+            && let Some(any) = clients.keys().next().cloned()
+        {
+            clients.remove(&any);
         }
         let client = Client::new(&Endpoint { url: server.url.clone(), headers: server.headers.clone() })?;
         clients.insert(key, client.clone());

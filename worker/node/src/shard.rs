@@ -1,13 +1,16 @@
 //! One actor a shard: takes the shard over, hands commands to its runs, and looks from time to time
 //! whether one has been forgotten.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use futures::StreamExt;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use rewind_bus::{
     command::{Command, Delivered},
-    journal::Listed,
+    journal::{Listed, Summary},
 };
 use rewind_model::{RunId, RunStatus, Shard};
 use tokio::task::JoinSet;
@@ -19,8 +22,11 @@ use crate::{
 
 /// How often a shard looks for runs that nothing would wake.
 const SWEEP: Duration = Duration::from_secs(30);
-/// Before a run that failed in this node is begun again.
+/// How often a shard looks whether its connection is a new one.
+const RECONNECTED: Duration = Duration::from_millis(500);
+/// Before a run that failed in this node is begun again; twice as long each time, up to the second.
 const AGAIN: Duration = Duration::from_secs(1);
+const AGAIN_AT_MOST: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(crate) enum ShardMessage {
@@ -33,6 +39,8 @@ pub(crate) enum ShardMessage {
     Forget {
         run: RunId,
         actor: ActorId,
+        /// How much mail it had taken by then.
+        heard: u64,
     },
     BeginAgain {
         run: RunId,
@@ -58,6 +66,9 @@ pub(crate) struct State {
     /// Runs that were without a wake source at the last sweep: only the second time is one forgotten,
     /// since a run that is just being woken is without, too.
     suspects: Vec<RunId>,
+    /// Runs that failed in this node, and how long they were left alone after the last time. What they
+    /// were at is nobody's until they are begun again.
+    failing: HashMap<RunId, Duration>,
     pumps: JoinSet<()>,
 }
 
@@ -83,6 +94,7 @@ impl Actor for ShardActor {
             runs: HashMap::new(),
             by_actor: HashMap::new(),
             suspects: Vec::new(),
+            failing: HashMap::new(),
             pumps: JoinSet::new(),
         })
     }
@@ -98,7 +110,7 @@ impl Actor for ShardActor {
             ShardMessage::Command(delivered) => state.command(&myself, *delivered).await?,
             ShardMessage::CommandsEnded => state.take_commands(&myself).await?,
             ShardMessage::Sweep => state.sweep(&myself).await?,
-            ShardMessage::Forget { run, actor } => state.forget(&run, actor),
+            ShardMessage::Forget { run, actor, heard } => state.forget(&run, actor, heard),
             ShardMessage::BeginAgain { run } => {
                 if !state.runs.contains_key(&run) {
                     state.begin(&myself, run, Begin::Again, Mailbox::default()).await?;
@@ -118,7 +130,9 @@ impl Actor for ShardActor {
             SupervisionEvent::ActorFailed(actor, error) => {
                 if let Some(run) = state.remove(actor.get_id()) {
                     tracing::error!(%run, %error, "a run failed in this node; it is begun again from its journal");
-                    myself.send_after(AGAIN, || ShardMessage::BeginAgain { run });
+                    let wait = state.failing.get(&run).map_or(AGAIN, |wait| (*wait * 2).min(AGAIN_AT_MOST));
+                    state.failing.insert(run.clone(), wait);
+                    myself.send_after(wait, || ShardMessage::BeginAgain { run });
                 }
             }
             SupervisionEvent::ActorTerminated(actor, ..) => {
@@ -140,7 +154,7 @@ impl State {
         for Listed { run, summary, .. } in runs {
             let begin = match summary.status {
                 RunStatus::Queued | RunStatus::Running => Begin::Journal,
-                RunStatus::Waiting if !sources.contains(&run) => Begin::Again,
+                RunStatus::Waiting if !self.is_awaited(&run, &summary, &sources) => Begin::Again,
                 RunStatus::Waiting | RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => continue,
             };
             if !self.runs.contains_key(&run) {
@@ -152,21 +166,30 @@ impl State {
     }
 
     async fn take_commands(&mut self, myself: &ActorRef<ShardMessage>) -> Result<(), ActorProcessingErr> {
-        let bus = &self.context.bus;
+        let bus = self.context.bus.clone();
+        let connects = bus.connects();
         let commands = bus.retry("take commands", || bus.take_commands(self.shard)).await?;
         let myself = myself.clone();
         let shard = self.shard;
         while self.pumps.try_join_next().is_some() {}
         self.pumps.spawn(async move {
             futures::pin_mut!(commands);
-            while let Some(command) = commands.next().await {
+            let mut look = tokio::time::interval(RECONNECTED);
+            // What was sent on a connection that broke would come again only when its time to be
+            // acknowledged is over; a consumer that is made anew brings it at once.
+            while bus.connects() == connects {
+                let command = tokio::select! {
+                    command = commands.next() => command,
+                    _ = look.tick() => continue,
+                };
                 match command {
-                    Ok(delivered) => {
+                    Some(Ok(delivered)) => {
                         if myself.send_message(ShardMessage::Command(Box::new(delivered))).is_err() {
                             return;
                         }
                     }
-                    Err(error) => tracing::debug!(%shard, error, "taking commands was interrupted"),
+                    Some(Err(error)) => tracing::debug!(%shard, error, "taking commands was interrupted"),
+                    None => break,
                 }
             }
             // While another node's consumer stands in its place, making ours again would steal the
@@ -204,6 +227,7 @@ impl State {
                 let mailbox = Mailbox::default();
                 // The run begins with whatever is in its box.
                 let _ = mailbox.put(mail);
+                let begin = if self.failing.contains_key(&run) { Begin::Again } else { begin };
                 self.begin(myself, run, begin, mailbox).await?;
             }
         }
@@ -231,14 +255,24 @@ impl State {
         Ok(())
     }
 
-    /// Mail goes to a run only from here and from its own tasks, so a run whose box is empty now, and
-    /// that is no longer known here, gets none any more.
-    fn forget(&mut self, run: &RunId, actor: ActorId) {
+    /// Mail goes to a run only from here and from its own tasks, so a run that has got none since it
+    /// asked, and that is no longer known here, gets none any more. That its box is empty would not do:
+    /// it may have taken mail since, and be at work again.
+    fn forget(&mut self, run: &RunId, actor: ActorId, heard: u64) {
         let Some(live) = self.runs.get(run) else { return };
-        if live.actor.get_id() == actor && live.mailbox.is_empty() {
+        if live.actor.get_id() == actor && live.mailbox.received() == heard {
             let _ = live.actor.send_message(RunMessage::Stop);
             self.remove(actor);
+            self.failing.remove(run);
         }
+    }
+
+    /// Is there something in a stream for each call that a waiting run waits for? Calls over the
+    /// in-flight limit wait for other calls.
+    fn is_awaited(&self, run: &RunId, summary: &Summary, sources: &BTreeMap<RunId, usize>) -> bool {
+        let calls = usize::try_from(summary.calls.outstanding).unwrap_or(usize::MAX);
+        let least = calls.clamp(1, self.context.limits.calls_in_flight);
+        sources.get(run).is_some_and(|found| *found >= least)
     }
 
     fn remove(&mut self, actor: ActorId) -> Option<RunId> {
@@ -255,8 +289,11 @@ impl State {
             // The next sweep will do.
             (Err(_), _) | (_, Err(_)) => return Ok(()),
         };
-        let forgotten = |listed: &Listed| {
-            !listed.summary.status.ended() && !self.runs.contains_key(&listed.run) && !sources.contains(&listed.run)
+        let forgotten = |Listed { run, summary, .. }: &Listed| match summary.status {
+            _ if self.runs.contains_key(run) || self.failing.contains_key(run) => false,
+            RunStatus::Queued | RunStatus::Running => true,
+            RunStatus::Waiting => !self.is_awaited(run, summary, &sources),
+            RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => false,
         };
         let forgotten: Vec<RunId> = runs.into_iter().filter(forgotten).map(|listed| listed.run).collect();
         let before = std::mem::take(&mut self.suspects);

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use rewind_bus::{BusError, journal::Stored};
-use rewind_model::{RunId, Timestamp};
+use rewind_model::{RunId, RunStatus, Timestamp};
 use rewind_run::Entry;
 
 use super::{
@@ -64,6 +64,8 @@ pub(crate) struct State {
     live: Option<Live>,
     /// Taken from the mailbox, not yet in the journal.
     open: Vec<Mail>,
+    /// How much mail was ever taken from the mailbox.
+    heard: u64,
     turn: u64,
     idle_check: bool,
 }
@@ -86,6 +88,7 @@ impl Actor for RunActor {
             hands,
             live: None,
             open: Vec::new(),
+            heard: 0,
             turn: 0,
             idle_check: false,
         })
@@ -130,6 +133,7 @@ impl State {
                 }
                 Err(TurnError::Empty(run)) => {
                     tracing::warn!(%run, "a command for a run that does not exist was dropped");
+                    self.open_mail();
                     self.acknowledge().await;
                     return Ok(());
                 }
@@ -147,6 +151,7 @@ impl State {
         let mut live = match Live::load(&self.context, &self.id, &entries).await {
             Err(TurnError::Library(why @ LibraryError::Missing(_))) => {
                 live::end_unloadable(&self.context, &self.id, &entries, self.epoch, &why).await?;
+                self.open_mail();
                 self.acknowledge().await;
                 return Ok(());
             }
@@ -155,8 +160,10 @@ impl State {
         drop(entries);
         let mut draft = Draft::default();
         if !live.run.status().ended() {
+            // It did not leave memory, and is in nobody's: what it was at has no one who does it.
+            let lost = live.run.status() == RunStatus::Running && !self.hands.hold_any();
             live.adopt(&self.context, self.epoch, &mut draft)?;
-            if matches!(begin, Begin::Again) {
+            if lost || matches!(begin, Begin::Again) {
                 draft.effects = live.run.pending();
             }
         }
@@ -166,7 +173,8 @@ impl State {
     async fn mail(&mut self) -> Result<(), TurnError> {
         while !self.mailbox.is_empty() {
             self.turn += 1;
-            let Some(live) = self.live.take() else { return Ok(()) };
+            // It was let go of, and mail has come all the same: its journal says whose it is.
+            let Some(live) = self.live.take() else { return self.begin(Begin::Journal).await };
             match self.turn_with(live, Draft::default()).await {
                 Ok(()) => {}
                 Err(TurnError::Bus(BusError::Fenced { .. })) => self.begin(Begin::Journal).await?,
@@ -179,7 +187,7 @@ impl State {
     /// One turn: the mail, what the script makes of it, one append, its effects. If it fails, the run
     /// in memory is gone and the mail still open.
     async fn turn_with(&mut self, mut live: Live, mut draft: Draft) -> Result<(), TurnError> {
-        self.open.extend(self.mailbox.take());
+        self.open_mail();
         for mail in &self.open {
             live.hear(&self.context, mail, &mut draft).await?;
         }
@@ -191,6 +199,10 @@ impl State {
     }
 
     async fn finish(&mut self, mut live: Live, mut draft: Draft) -> Result<(), TurnError> {
+        if live.run.status() == RunStatus::Waiting {
+            // Whoever reads that it waits may rely on its timers; one too many wakes it for nothing.
+            self.hands.arm_first(&live.run, &mut draft.effects).await;
+        }
         live.commit(&self.context, &mut draft).await?;
         self.acknowledge().await;
         if live.run.status().ended() {
@@ -200,6 +212,12 @@ impl State {
         self.hands.perform(&live.run, &live.script, effects, Timestamp::now()).await;
         self.live = Some(live);
         Ok(())
+    }
+
+    fn open_mail(&mut self) {
+        let mail = self.mailbox.take();
+        self.heard += mail.len() as u64;
+        self.open.extend(mail);
     }
 
     /// The queue may forget what the journal now holds.
@@ -214,6 +232,7 @@ impl State {
     /// Drops all that is in memory: it was never anyone's truth.
     fn let_go(&mut self) {
         self.live = None;
+        self.open_mail();
         self.open.clear();
         self.hands.release();
     }
@@ -241,7 +260,7 @@ impl State {
     fn look_ahead(&mut self, myself: &ActorRef<RunMessage>) {
         let over = self.live.as_ref().is_none_or(Live::over);
         if over && !self.hands.hold_any() || self.ended() {
-            let forget = ShardMessage::Forget { run: self.id.clone(), actor: myself.get_id() };
+            let forget = ShardMessage::Forget { run: self.id.clone(), actor: myself.get_id(), heard: self.heard };
             // A shard that is gone takes its runs with it.
             let _ = self.shard.send_message(forget);
         } else if !self.idle_check {

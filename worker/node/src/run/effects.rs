@@ -1,10 +1,11 @@
 //! What is done once an append is acknowledged.
 
-use std::{sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use futures::FutureExt;
 use ractor::ActorRef;
 use rewind_dispatch::{Attempt, Sent};
-use rewind_model::{Seq, Timestamp, Toolset};
+use rewind_model::{ErrorCode, Seq, Timestamp, ToolFailure, Toolset};
 use rewind_run::{Call, Effect, Run};
 use tokio::task::JoinSet;
 
@@ -70,15 +71,30 @@ impl Hands {
         let script = script.clone();
         let report = self.reporter();
         self.tasks.spawn(async move {
-            let sent = context.dispatcher.send(&script.tools, &attempt).await;
+            let sent = AssertUnwindSafe(context.dispatcher.send(&script.tools, &attempt)).catch_unwind().await;
+            // Without a word the run would wait for this attempt for ever.
+            let sent = sent.unwrap_or_else(|_| {
+                let message = format!("sending {} failed in Rewind itself; the node's log says how", attempt.tool);
+                Sent::Interrupted(ToolFailure::new(ErrorCode::Unavailable, message))
+            });
             if sent != Sent::Queued {
                 report(Mail::Sent { seq, attempt: number, sent });
             }
         });
     }
 
+    /// Arms the timers among `effects` where they outlive this process, however soon they are due.
+    pub(crate) async fn arm_first(&mut self, run: &Run, effects: &mut Vec<Effect>) {
+        for effect in std::mem::take(effects) {
+            match effect {
+                Effect::Arm { seq, at } => self.arm_in_stream(run, seq, at).await,
+                Effect::Dispatch { .. } | Effect::Abandon { .. } => effects.push(effect),
+            }
+        }
+    }
+
     /// Arms a timer; also again, when one was early.
-    pub(crate) async fn arm(&mut self, run: &Run, seq: Seq, at: Timestamp, now: Timestamp) {
+    async fn arm(&mut self, run: &Run, seq: Seq, at: Timestamp, now: Timestamp) {
         let wait = at.since(now);
         if wait < SHORT {
             let report = self.reporter();
@@ -87,7 +103,13 @@ impl Hands {
                 tokio::time::sleep(wait + Duration::from_millis(1)).await;
                 report(Mail::Due { seq });
             });
-        } else if let Err(error) = self.context.bus.arm(run.id(), seq, at).await {
+        } else {
+            self.arm_in_stream(run, seq, at).await;
+        }
+    }
+
+    async fn arm_in_stream(&self, run: &Run, seq: Seq, at: Timestamp) {
+        if let Err(error) = self.context.bus.arm(run.id(), seq, at).await {
             // The sweep finds a waiting run without a timer.
             tracing::error!(run = %run.id(), seq, %error, "a timer could not be armed");
         }

@@ -7,7 +7,7 @@ use rewind_bus::{
     journal::{Stored, Summary},
 };
 use rewind_dispatch::Sent;
-use rewind_model::{Outcome, RunError, RunId, RunStatus, Timestamp, ToolFailure};
+use rewind_model::{ErrorCode, Json, Outcome, Payload, RunError, RunId, RunStatus, Timestamp, ToolFailure};
 use rewind_run::{Call, Delivery, Effect, Entry, IllegalRecord, Input, Phase, Record, Run, ScriptEnd, ScriptTurn};
 use rewind_sandbox::{Instance, SandboxError};
 
@@ -44,6 +44,12 @@ pub(crate) struct Draft {
     deliveries: Vec<Delivery>,
     /// The script has to be brought up to the journal's end.
     replay: bool,
+}
+
+/// Why a worker's result cannot be used.
+struct Unusable {
+    code: ErrorCode,
+    why: String,
 }
 
 /// Why a turn was not finished.
@@ -106,7 +112,12 @@ impl Live {
                 }
                 Sent::Interrupted(failure) => self.interrupted(now, *seq, *attempt, failure.clone()),
             },
+            // Workers answer for calls that went to workers, whatever number they name.
+            Mail::Answer { answer, .. } if !self.is_with_worker(answer.seq) => Vec::new(),
             Mail::Answer { answer, .. } => match (&answer.outcome, self.attempt_of(answer.seq)) {
+                // The queue brings an answer twice when its acknowledgement was lost: what it says of an
+                // earlier attempt is known.
+                (Outcome::Err(_), Some(attempt)) if answer.timed_out && answer.attempt < attempt => Vec::new(),
                 (Outcome::Err(failure), Some(attempt)) if answer.timed_out => {
                     self.interrupted(now, answer.seq, attempt, failure.clone())
                 }
@@ -117,6 +128,10 @@ impl Live {
             },
         };
         self.take(draft, records)
+    }
+
+    fn is_with_worker(&self, seq: rewind_model::Seq) -> bool {
+        self.run.outstanding().get(&seq).is_some_and(|pending| pending.call.is_queued_elsewhere())
     }
 
     fn attempt_of(&self, seq: rewind_model::Seq) -> Option<u32> {
@@ -141,19 +156,48 @@ impl Live {
         else {
             return Ok(outcome);
         };
-        if payload.size() > context.limits.result_bytes as u64 {
-            let message = format!(
-                "the result of {tool} is {} bytes; the limit is {}",
-                payload.size(),
-                context.limits.result_bytes
-            );
-            return Ok(Outcome::Err(ToolFailure::new(rewind_model::ErrorCode::TooLarge, message)));
-        }
-        if self.script.tools.find(tool).is_none_or(|(_, pinned)| pinned.output_schema.is_none()) {
-            return Ok(outcome);
-        }
-        let json = context.bus.payload_json_surely(payload).await?;
+        let json = match self.result_of_worker(context, payload).await? {
+            Ok(json) => json,
+            Err(Unusable { code, why }) => {
+                return Ok(Outcome::Err(ToolFailure::new(code, format!("the result of {tool} {why}"))));
+            }
+        };
         Ok(self.script.tools.result_refusal(tool, &json).map_or(outcome, Outcome::Err))
+    }
+
+    /// The JSON of a worker's result. A blob is only named by the worker: what the store holds under that
+    /// name, if anything, counts. If it went unread into the journal, no replay could get past it.
+    async fn result_of_worker(
+        &self,
+        context: &Context,
+        payload: &Payload,
+    ) -> Result<Result<Json, Unusable>, TurnError> {
+        let unusable = |code, why| Ok(Err(Unusable { code, why }));
+        let bus = &context.bus;
+        let size = match payload {
+            Payload::Inline(json) => Ok(json.len() as u64),
+            Payload::Blob { digest, .. } => bus.retry("read a blob", || bus.blob_size(*digest)).await,
+        };
+        let limit = context.limits.result_bytes as u64;
+        let json = match size {
+            Ok(size) if size > limit => {
+                return unusable(ErrorCode::TooLarge, format!("is {size} bytes; the limit is {limit}"));
+            }
+            Ok(_) => bus.payload_json_surely(payload).await,
+            Err(error) => Err(error),
+        };
+        let deepest = context.limits.result_depth;
+        match json {
+            Ok(json) if json.depth() > deepest => {
+                let why = format!("is nested {} levels deep; the limit is {deepest}", json.depth());
+                unusable(ErrorCode::TooLarge, why)
+            }
+            Ok(json) => Ok(Ok(json)),
+            Err(error @ (BusError::BlobMissing(_) | BusError::Malformed { .. })) => {
+                unusable(ErrorCode::InvalidResult, format!("cannot be read: {error}"))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn take(&mut self, draft: &mut Draft, records: Vec<Record>) -> Result<(), TurnError> {

@@ -1,6 +1,6 @@
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use rewind_bus::command::{Ack, Answer};
@@ -35,22 +35,38 @@ impl Mail {
 /// What has come for a run and is not yet in its journal. All of it goes into the next append, so
 /// that a hundred answers at once cost one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Mailbox(Arc<Mutex<VecDeque<Mail>>>);
+pub(crate) struct Mailbox(Arc<Mutex<Inner>>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    mail: VecDeque<Mail>,
+    received: u64,
+}
 
 impl Mailbox {
     /// `true` when the box was empty: the run has to be told that it no longer is.
     #[must_use]
     pub(crate) fn put(&self, mail: Mail) -> bool {
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.push_back(mail);
-        queue.len() == 1
+        let mut inner = self.lock();
+        inner.received += 1;
+        inner.mail.push_back(mail);
+        inner.mail.len() == 1
     }
 
     pub(crate) fn take(&self) -> Vec<Mail> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
+        self.lock().mail.drain(..).collect()
+    }
+
+    /// How much mail has ever come, taken or not.
+    pub(crate) fn received(&self) -> u64 {
+        self.lock().received
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.lock().mail.is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,6 +13,8 @@ use crate::{context::Context, stack};
 /// Deliveries of one frame on replay: many for speed, bounded for memory.
 const CHUNK_DELIVERIES: usize = 1_000;
 const CHUNK_BYTES: usize = 1 << 20;
+/// Results that are in memory at once, of however many that came together; and one more, at most.
+const FRAME_BYTES: usize = 16 << 20;
 
 /// A run's script, as far as it is the same in every sandbox.
 #[derive(Debug)]
@@ -58,7 +60,7 @@ impl Script {
             run: self.run.clone(),
             script: self.compiled.javascript.clone(),
             exports: exports(&self.tools),
-            input: context.bus.payload_json(&self.spec.input).await?,
+            input: context.bus.payload_json_surely(&self.spec.input).await?,
             now: self.created_at,
             limits: self.limits,
         };
@@ -95,18 +97,23 @@ impl Script {
         instance: &mut Instance,
         deliveries: Vec<Delivery>,
     ) -> Result<ScriptTurn, ScriptError> {
-        let mut frame = Vec::with_capacity(deliveries.len());
-        for Delivery { seq, at, value } in deliveries {
-            let value = match value {
-                Delivered::Value(Payload::Inline(json)) => sandbox::Delivered::Value(json),
-                Delivered::Value(blob) => sandbox::Delivered::Value(context.bus.payload_json(&blob).await?),
-                Delivered::Failure(failure) => sandbox::Delivered::Failure(failure),
-                Delivered::Slept => sandbox::Delivered::Slept,
-            };
-            frame.push(sandbox::Delivery { seq, at, value });
+        let mut did = ScriptTurn::default();
+        let mut rest = deliveries.into_iter().peekable();
+        loop {
+            let mut frame = Vec::new();
+            let mut bytes = 0;
+            while let Some(delivery) = rest.next_if(|_| bytes < FRAME_BYTES) {
+                bytes += size(&delivery);
+                frame.push(read(context, delivery).await?);
+            }
+            let ScriptTurn { calls, logs, end } = self.turn(instance.resolve(frame).await?);
+            did.calls.extend(calls);
+            did.logs.extend(logs);
+            did.end = end;
+            if did.end.is_some() || rest.peek().is_none() {
+                return Ok(did);
+            }
         }
-        let turn = instance.resolve(frame).await?;
-        Ok(self.turn(turn))
     }
 
     /// The sandbox's turn in the core's words, with a verdict on each call.
@@ -197,6 +204,18 @@ fn exports(tools: &Tools) -> Vec<sandbox::Export> {
         tools: toolset.host_tools.keys().cloned().collect(),
     };
     servers.chain([host]).collect()
+}
+
+/// A delivery as the sandbox gets it, its result read where it is a blob.
+async fn read(context: &Context, delivery: Delivery) -> Result<sandbox::Delivery, BusError> {
+    let Delivery { seq, at, value } = delivery;
+    let value = match value {
+        Delivered::Value(Payload::Inline(json)) => sandbox::Delivered::Value(json),
+        Delivered::Value(blob) => sandbox::Delivered::Value(context.bus.payload_json_surely(&blob).await?),
+        Delivered::Failure(failure) => sandbox::Delivered::Failure(failure),
+        Delivered::Slept => sandbox::Delivered::Slept,
+    };
+    Ok(sandbox::Delivery { seq, at, value })
 }
 
 fn size(delivery: &Delivery) -> usize {
