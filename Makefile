@@ -40,7 +40,7 @@ dev: build
 
 test: build
 	cargo test --quiet --workspace --doc
-	cargo nextest run --workspace
+	if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --workspace; else cargo test --workspace --tests -- --test-threads 2; fi
 
 bench: tools
 	cargo build --release --workspace --bins --examples

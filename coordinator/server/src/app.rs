@@ -134,13 +134,17 @@ async fn background(app: Arc<App>, nats: rewind_bus::Url, bootstrap_key: Option<
         let (app, bus) = (Arc::clone(&app), bus.clone());
         async move { app.projection.follow(&bus).await }
     });
-    let lead = tokio::spawn(async move { app.cluster.run(&bus).await });
-    // Neither ends but by a fault; without it this process would only look alive.
+    let lead = app.tasks.spawn({
+        let app = Arc::clone(&app);
+        async move { app.cluster.run(&bus, &app.stopping).await }
+    });
+    // Neither ends but by a fault, unless told to; without it this process would only look alive.
     tokio::select! {
         ended = follow => ended.context("following the journal")?,
         ended = lead => ended.context("watching the cluster")?,
     }
-    anyhow::bail!("a task that never ends has ended")
+    anyhow::ensure!(app.stopping.is_cancelled(), "a task that never ends has ended");
+    std::future::pending().await
 }
 
 fn router(app: Arc<App>) -> Router {

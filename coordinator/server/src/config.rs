@@ -15,8 +15,9 @@ pub(crate) struct Config {
     /// TypeScript 7's native compiler (npm package `typescript`, `lib/tsc` of its platform package).
     #[arg(long, env = "REWIND_TSC")]
     pub(crate) tsc: PathBuf,
-    /// An API key that is made an administrator's at the start.
-    #[arg(long, env = "REWIND_BOOTSTRAP_KEY", hide = true, hide_env_values = true)]
+    /// The first API key, an administrator's: 16 to 256 visible characters of your choice. Only its hash
+    /// is stored. Better given by environment: others on the machine can read a command line.
+    #[arg(long, env = "REWIND_BOOTSTRAP_KEY", hide_env_values = true)]
     pub(crate) bootstrap_key: Option<Secret<String>>,
     #[command(flatten)]
     pub(crate) telemetry: rewind_service::TelemetryArgs,

@@ -13,6 +13,7 @@ use rewind_bus::{
     cluster::{ClusterChange, Leader},
 };
 use rewind_model::NodeId;
+use tokio_util::sync::CancellationToken;
 
 use crate::{nodes::Nodes, shards::assign};
 
@@ -40,15 +41,22 @@ impl Cluster {
         self.nodes.load(Ordering::Relaxed)
     }
 
-    /// Listens, campaigns and assigns, for ever.
-    pub(crate) async fn run(&self, bus: &Bus) {
+    /// Listens, campaigns and assigns, until the process is told to stop; then makes way for another
+    /// leader at once.
+    pub(crate) async fn run(&self, bus: &Bus, stopping: &CancellationToken) {
         let mut campaign = Campaign::new();
         let mut nodes = Nodes::default();
-        loop {
-            if let Err(error) = self.listen(bus, &mut nodes, &mut campaign).await {
-                tracing::debug!(%error, "the cluster cannot be watched; trying again");
+        let until_stopped = stopping.run_until_cancelled(async {
+            loop {
+                if let Err(error) = self.listen(bus, &mut nodes, &mut campaign).await {
+                    tracing::debug!(%error, "the cluster cannot be watched; trying again");
+                }
+                tokio::time::sleep(TICK).await;
             }
-            tokio::time::sleep(TICK).await;
+        });
+        until_stopped.await;
+        if let Err(error) = campaign.resign(bus).await {
+            tracing::debug!(%error, "another coordinator leads only once this one has been silent for a while");
         }
     }
 
@@ -153,7 +161,7 @@ impl Campaign {
         let current = bounded(bus.leader()).await?;
         let revision = match &current {
             None => 0,
-            Some(current) if current.value.coordinator == self.me => current.revision,
+            Some(current) if current.value.coordinator == self.me || current.value.resigned => current.revision,
             Some(current) => {
                 let sign = (current.value.coordinator.clone(), current.value.beat);
                 match &self.seen {
@@ -179,9 +187,15 @@ impl Campaign {
         Ok(())
     }
 
+    async fn resign(&mut self, bus: &Bus) -> Result<(), BusError> {
+        let Some(revision) = self.leading.take() else { return Ok(()) };
+        let last = Leader { resigned: true, ..self.next_sign() };
+        bounded(bus.lead(&last, revision)).await.map(drop)
+    }
+
     fn next_sign(&mut self) -> Leader {
         self.beat += 1;
-        Leader { coordinator: self.me.clone(), beat: self.beat }
+        Leader { coordinator: self.me.clone(), beat: self.beat, resigned: false }
     }
 }
 

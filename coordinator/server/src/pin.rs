@@ -1,4 +1,4 @@
-//! Makes a toolset out of what a harness asks for and what its servers list (SPEC §1).
+//! Makes a toolset out of what a harness asks for and what its servers list.
 
 use std::collections::{BTreeMap, BTreeSet};
 

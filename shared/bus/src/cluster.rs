@@ -48,6 +48,9 @@ pub struct Assignment {
 pub struct Leader {
     pub coordinator: NodeId,
     pub beat: u64,
+    /// It has stopped in order: another one need not wait for its silence.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resigned: bool,
 }
 
 /// A value and the revision by which a change of it is compared.

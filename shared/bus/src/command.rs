@@ -213,6 +213,9 @@ impl Bus {
             filter_subject: names::commands_of_shard(shard),
             ack_policy: AckPolicy::Explicit,
             ack_wait: ACK_WAIT,
+            // What it knows is what is not acknowledged, and that is in the stream; in a file it would
+            // cost the server a write and a rename for every few commands, on each of the shards.
+            memory_storage: true,
             max_ack_pending: 5_000,
             ..Default::default()
         };

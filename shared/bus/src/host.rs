@@ -163,6 +163,9 @@ impl Bus {
             filter_subject: names::host_of_tool(tool),
             ack_policy: AckPolicy::Explicit,
             ack_wait: silence,
+            // Lost with the server, it is made anew by the next worker that asks, and calls that are at
+            // work come again with the same keys.
+            memory_storage: true,
             max_ack_pending: 50_000,
             ..Default::default()
         };

@@ -1,4 +1,4 @@
-//! Timers: messages that JetStream keeps and delivers as commands at their time (ADR-51).
+//! Timers: messages that JetStream keeps and delivers as commands at their time (NATS' ADR-51).
 
 use std::collections::BTreeMap;
 

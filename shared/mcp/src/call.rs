@@ -30,7 +30,7 @@ pub struct Call<'a> {
 impl<'a> Call<'a> {
     /// The `_meta` member that carries the idempotency key.
     pub const KEY_MEMBER: &'static str = "codes.rewind/idempotency-key";
-    /// SPEC §9.
+    /// Unless the call says otherwise.
     pub const MAX_RESULT_BYTES: usize = 16 << 20;
 
     /// A call with the default timeout of a policy (60 s) and result limit, and no trace.
@@ -146,7 +146,7 @@ pub enum Unwrapped {
     Failed(String),
 }
 
-/// SPEC §2, "Result of a call": `isError` is a failure; else `structuredContent` if there is one; else,
+/// The one rule for the result of a call: `isError` is a failure; else `structuredContent` if there is one; else,
 /// if the content is exactly one text block, that text parsed as JSON where it is JSON and the text
 /// itself where it is not; else the array of content blocks.
 pub fn unwrap(result: &CallResult) -> Unwrapped {

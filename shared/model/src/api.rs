@@ -1,4 +1,4 @@
-//! The shapes of the HTTP API (SPEC §8). The CLI and the tests use the same ones as the coordinator.
+//! The shapes of the HTTP API. The CLI and the tests use the same ones as the coordinator.
 
 use std::collections::BTreeMap;
 
@@ -197,7 +197,7 @@ impl std::str::FromStr for RunStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunError {
-    /// `script_error`, a `ToolError`'s code, `limit_…`, `stalled`, … (SPEC §3).
+    /// `script_error`, a `ToolError`'s code, `limit_…`, `stalled`, ….
     pub code: String,
     pub message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -146,7 +146,7 @@ impl ToolFailure {
     }
 }
 
-/// `ToolError.code`. SPEC §4.
+/// `ToolError.code`, as scripts see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

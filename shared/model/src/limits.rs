@@ -1,4 +1,4 @@
-/// Bounds on what a user or a server controls (bytes, counts). Defaults are SPEC §9's.
+/// Bounds on what a user or a server controls (bytes, counts).
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     pub script_bytes: usize,

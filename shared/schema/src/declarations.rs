@@ -16,7 +16,7 @@ pub fn is_export_name(name: &str) -> bool {
     name::is_binding(name) && !OWN.contains(&name)
 }
 
-/// The declaration file of the module `rewind:tools` for `toolset` (SPEC §2). It compiles whatever
+/// The declaration file of the module `rewind:tools` for `toolset`. It compiles whatever
 /// the schemas say, and its bytes are a function of the toolset alone.
 ///
 /// It wants `lib: ["ES2023"]` and nothing else; [`crate::ENVIRONMENT`] has the globals of scripts.

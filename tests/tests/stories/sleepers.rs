@@ -39,7 +39,7 @@ async fn a_thousand_runs_sleep_in_no_memory_and_wake_in_time() -> anyhow::Result
     .await?;
     let asleep = memory_of_nodes(&cluster)?;
     let each = asleep.saturating_sub(before) / RUNS as u64;
-    println!("{RUNS} sleeping runs: {} KiB more in node and sandboxes, {each} bytes a run", (asleep - before) >> 10);
+    eprintln!("{RUNS} sleeping runs: {} KiB more in node and sandboxes, {each} bytes a run", (asleep - before) >> 10);
     // A live run has an engine of its own, of some 170 KB; the allocators keep a little of what was freed.
     ensure!(each < 64 << 10, "{each} bytes a sleeping run");
 
@@ -53,7 +53,7 @@ async fn a_thousand_runs_sleep_in_no_memory_and_wake_in_time() -> anyhow::Result
         .try_collect()
         .await?;
     ensure!(late.iter().all(|ms| *ms >= 0), "a timer fired early");
-    println!("at the latest {} ms late", late.iter().max().unwrap_or(&0));
+    eprintln!("at the latest {} ms late", late.iter().max().unwrap_or(&0));
     ensure!(json!(late.len()) == json!(RUNS));
     Ok(())
 }

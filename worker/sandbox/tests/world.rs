@@ -1,4 +1,4 @@
-//! The script's world: SPEC §3 and §4.
+//! The script's world: what it has, and what it has not.
 
 mod support;
 

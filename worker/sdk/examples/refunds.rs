@@ -11,7 +11,7 @@
 use std::{
     collections::HashSet,
     fs::File,
-    io::{BufRead, BufReader, Seek, SeekFrom, Write},
+    io::{BufRead, BufReader, IsTerminal, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -34,7 +34,7 @@ struct Args {
     #[arg(long, default_value = "refunds.jsonl")]
     effects: PathBuf,
     /// How long the bank takes to confirm a refund whose call names no `delay_ms`.
-    #[arg(long, default_value = "2s", value_parser = rewind_model::parse_duration)]
+    #[arg(long, default_value = "2s", value_parser = rewind_sdk::parse_duration)]
     refund_takes: Duration,
     /// How many calls are handled at a time.
     #[arg(long, default_value_t = 32)]
@@ -178,7 +178,7 @@ impl Open {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).init();
     let args = Args::parse();
     let ledger = Arc::new(Ledger::open(&args.effects)?);
     let stopped = Worker::builder(args.nats)

@@ -45,5 +45,5 @@ mod worker;
 
 pub use ctx::Ctx;
 pub use error::{ToolError, WorkerError};
-pub use rewind_model::RunId;
+pub use rewind_model::{RunId, parse_duration};
 pub use worker::{Stopped, Worker, WorkerBuilder};

@@ -6,6 +6,7 @@ It prints "ready" once it takes calls, and drains on SIGTERM.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import signal
@@ -77,6 +78,7 @@ class Worker:
                 filter_subject=f"rewind.host.{token(name)}.>",
                 ack_policy=AckPolicy.EXPLICIT,
                 ack_wait=15,
+                mem_storage=True,
                 max_ack_pending=50_000,
             )
             info = await self.js.add_consumer("REWIND_HOST", config)
@@ -88,8 +90,15 @@ class Worker:
             await self.room.acquire()
             try:
                 [message] = await queue.fetch(1, timeout=1)
-            except (NatsError, asyncio.TimeoutError):
+            except asyncio.TimeoutError:
                 self.room.release()
+                continue
+            except NatsError:
+                self.room.release()
+                # The consumer may be gone, with a server that restarted; or the server is still away.
+                await asyncio.sleep(0.2)
+                with contextlib.suppress(NatsError, asyncio.TimeoutError):
+                    queue, silence = await self.queue(tool)
                 continue
             if self.stopping.is_set():
                 await message.nak()

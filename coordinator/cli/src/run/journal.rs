@@ -1,6 +1,6 @@
 use std::io::{self, Write as _};
 
-use rewind_model::{Journal, JournalCall, LogLine, RunId};
+use rewind_model::{Adoption, Journal, JournalCall, LogLine, RunId};
 
 use super::path_of;
 use crate::{
@@ -19,6 +19,12 @@ pub(super) async fn journal(client: &Client, json: bool, id: &RunId) -> Result<E
     let paint = Paint::for_stdout();
     let mut out = io::stdout().lock();
     table_of(&journal.items, paint).write(&mut out, paint)?;
+    if !journal.adoptions.is_empty() {
+        writeln!(out)?;
+    }
+    for Adoption { node, epoch, at } in &journal.adoptions {
+        writeln!(out, "{at} {} took the run over (epoch {epoch})", one_line(node))?;
+    }
     if !journal.logs.is_empty() {
         writeln!(out)?;
     }

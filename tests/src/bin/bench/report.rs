@@ -62,7 +62,7 @@ impl Report {
         for chain in &self.chains {
             table.row([
                 name(chain),
-                format!("{:.0}", chain.runs_per_s),
+                format!("{:.1}", chain.runs_per_s),
                 format!("{:.0}", chain.calls_per_s),
                 time(chain.call.p50_us),
                 time(chain.call.p99_us),

@@ -38,7 +38,10 @@ pub(crate) const CLIENT: &str = "client";
 /// When one of them is gone.
 pub(crate) fn of_system(pids: &Pids, tools: u32) -> anyhow::Result<Usages> {
     let mut usages = Usages::new();
-    let mut add = |part, pid| anyhow::Ok(*usages.entry(part).or_default() += of(pid)?.1);
+    let mut add = |part, pid| {
+        *usages.entry(part).or_default() += of(pid)?.1;
+        anyhow::Ok(())
+    };
     add(NATS, pids.nats)?;
     add(COORDINATOR, pids.coordinator)?;
     add(TOOLS, tools)?;

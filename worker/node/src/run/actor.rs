@@ -157,8 +157,7 @@ impl State {
             }
             loaded => loaded?,
         };
-        drop(entries);
-        let mut draft = Draft::default();
+        let mut draft = Draft::after(entries);
         if !live.run.status().ended() {
             // It did not leave memory, and is in nobody's: what it was at has no one who does it.
             let lost = live.run.status() == RunStatus::Running && !self.hands.hold_any();

@@ -44,6 +44,8 @@ pub(crate) struct Draft {
     deliveries: Vec<Delivery>,
     /// The script has to be brought up to the journal's end.
     replay: bool,
+    /// The journal as it was just read, so that the replay need not read it again.
+    journal: Option<Vec<Stored>>,
 }
 
 /// Why a worker's result cannot be used.
@@ -65,6 +67,13 @@ pub(crate) enum TurnError {
     NotOurs(RunId),
     #[error("{0} has no journal")]
     Empty(RunId),
+}
+
+impl Draft {
+    /// A turn that begins with the journal in hand.
+    pub(crate) fn after(journal: Vec<Stored>) -> Self {
+        Self { journal: Some(journal), ..Self::default() }
+    }
 }
 
 impl Live {
@@ -242,8 +251,11 @@ impl Live {
 
     /// Runs the script from its start on all that the journal and the draft hold, and says what it did
     /// beyond that.
-    async fn replay(&mut self, context: &Context, draft: &Draft) -> Result<ScriptTurn, TurnError> {
-        let mut entries = context.bus.read_surely(self.run.id()).await?;
+    async fn replay(&mut self, context: &Context, draft: &mut Draft) -> Result<ScriptTurn, TurnError> {
+        let mut entries = match draft.journal.take() {
+            Some(entries) => entries,
+            None => context.bus.read_surely(self.run.id()).await?,
+        };
         if entries.last().is_none_or(|last| last.sequence != self.sequence) {
             return Err(BusError::Fenced { run: self.run.id().clone(), expected: self.sequence }.into());
         }

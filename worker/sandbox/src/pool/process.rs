@@ -164,7 +164,8 @@ impl Process {
 
     /// Sends a frame and awaits its answer, watching the child. After an error it has been reaped.
     async fn turn(&mut self, frame: &[u8], cpu_bound: Duration) -> Result<Turn, SandboxError> {
-        let began = Usage::of(self.pid).map_or(Duration::ZERO, |usage| usage.cpu);
+        // Read at the first look, not before: most turns end sooner, and /proc is not for free.
+        let mut began = None;
         let mut watch = interval_at(Instant::now() + WATCH, WATCH);
         let overrun = {
             let exchange = exchange(&mut self.socket, frame);
@@ -180,6 +181,7 @@ impl Process {
                     },
                     _ = watch.tick() => {
                         let Ok(usage) = Usage::of(self.pid) else { continue };
+                        let began = *began.get_or_insert(usage.cpu.saturating_sub(WATCH));
                         if usage.cpu.saturating_sub(began) > cpu_bound {
                             break Some(Limit::Cpu);
                         }
