@@ -194,8 +194,28 @@ fn parts_of(value: &Type<'_>, parts: &mut HashSet<usize>) {
                 }
             }
         }
-        Type::Tuple(tuple) => tuple.rest.iter().for_each(|rest| parts_of(rest, parts)),
+        Type::Tuple(tuple) => {
+            tuple.rest.iter().for_each(|rest| parts_of(rest, parts));
+            tuple.items.iter().for_each(|item| parts_of_tuples(item, parts));
+        }
         Type::Unknown(_) | Type::Never | Type::Named(_) | Type::Literal(_) | Type::Array(_) | Type::Object(_) => {}
+    }
+}
+
+/// As [`parts_of`], of the tuples that an item of a tuple is: what repeats at their end is looked into
+/// with the tuple around them.
+fn parts_of_tuples(item: &Type<'_>, parts: &mut HashSet<usize>) {
+    match item {
+        Type::Tuple(_) => parts_of(item, parts),
+        Type::Union(list) => list.iter().for_each(|part| parts_of_tuples(part, parts)),
+        Type::Unknown(_)
+        | Type::Never
+        | Type::Named(_)
+        | Type::Literal(_)
+        | Type::Alias(_)
+        | Type::Array(_)
+        | Type::Intersection(_)
+        | Type::Object(_) => {}
     }
 }
 

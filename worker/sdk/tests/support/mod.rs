@@ -22,6 +22,8 @@ use tokio::{sync::oneshot, task::JoinHandle};
 
 /// What takes longer has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks whether the connection is a new one.
+const LOOK: Duration = Duration::from_millis(200);
 
 pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -108,13 +110,20 @@ pub(crate) struct Run {
     pub(crate) id: RunId,
     pub(crate) bus: Bus,
     commands: Pin<Box<dyn futures::Stream<Item = Result<Delivered, String>> + Send>>,
+    /// Of the connection on which the consumer was made.
+    connects: u64,
 }
 
 impl Run {
     pub(crate) async fn new(bus: &Bus) -> Self {
-        let id = RunId::random();
-        let commands = bus.take_commands(id.shard()).await.expect("a consumer");
-        Self { id, bus: bus.clone(), commands: Box::pin(commands) }
+        Self::of(bus.clone(), RunId::random()).await
+    }
+
+    async fn of(bus: Bus, id: RunId) -> Self {
+        let connects = bus.connects();
+        let take = || bus.take_commands(id.shard());
+        let commands = bus.retry("take commands", take).await.expect("a consumer");
+        Self { id, commands: Box::pin(commands), connects, bus }
     }
 
     pub(crate) fn key(&self, seq: Seq) -> Key {
@@ -142,8 +151,14 @@ impl Run {
     pub(crate) async fn answer(&mut self) -> Answer {
         within("an answer", async {
             loop {
-                // A consumer that missed heartbeats while the server was away goes on.
-                let Some(Ok(delivered)) = self.commands.next().await else { continue };
+                // The consumer is in the server's memory: after a restart it is made anew, as a node does.
+                let next = tokio::time::timeout(LOOK, self.commands.next()).await;
+                let Ok(Some(Ok(delivered))) = next else {
+                    if self.connects != self.bus.connects() {
+                        *self = Self::of(self.bus.clone(), self.id.clone()).await;
+                    }
+                    continue;
+                };
                 delivered.ack.done().await;
                 match delivered.command {
                     Ok(RunCommand::Answer(answer)) if delivered.run == self.id => return answer,
