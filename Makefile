@@ -7,9 +7,6 @@ NATS_PY := 2.16.0
 TYPESCRIPT := 7.0.2
 SERVER_EVERYTHING := 2026.8.31
 
-# Property tests: the same cases each time, so that a change is judged by itself. Look for more with
-# `make test PROPTEST_RNG_SEED=$$RANDOM`.
-export PROPTEST_RNG_SEED ?= 1
 
 .PHONY: help tools build demo dev test bench lint clean
 

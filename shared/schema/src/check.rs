@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use rewind_model::Limits;
 use serde_json::Value;
 
-use crate::{Validator, document::Document, error::SchemaError, keyword};
+use crate::{Validator, comment, document::Document, error::SchemaError, keyword};
 
 /// Schemas that one value may be checked against, one inside the other, without stepping into the
 /// value: each costs stack.
@@ -87,6 +87,31 @@ struct Cost {
     steps: u64,
 }
 
+/// Where `part` stands in `root`, as `properties.a`. `root` nests no deeper than the limit.
+fn path_of(root: &Value, part: &Value) -> String {
+    fn find(at: &Value, part: &Value, path: &mut Vec<String>) -> bool {
+        if std::ptr::eq(at, part) {
+            return true;
+        }
+        let mut inside = |name: String, value| {
+            path.push(name);
+            let found = find(value, part, path);
+            if !found {
+                path.pop();
+            }
+            found
+        };
+        match at {
+            Value::Array(items) => items.iter().enumerate().any(|(n, item)| inside(n.to_string(), item)),
+            Value::Object(map) => map.iter().any(|(name, member)| inside(name.clone(), member)),
+            _ => false,
+        }
+    }
+    let mut path = Vec::new();
+    find(root, part, &mut path);
+    if path.is_empty() { "its root".into() } else { comment::cut(&path.join("."), 200).to_string() }
+}
+
 struct Work<'d, 'a> {
     document: &'d Document<'a>,
     /// By address; `None` while it is being computed, that is, where a reference goes round in a circle.
@@ -104,7 +129,7 @@ impl<'a> Work<'_, 'a> {
         }
         let address = std::ptr::from_ref(schema);
         if let Some(known) = self.known.get(&address) {
-            return Ok(known.unwrap_or(nothing));
+            return known.ok_or_else(|| SchemaError::Circular { path: path_of(self.document.root, schema) });
         }
         self.known.insert(address, None);
         let mut cost = Cost { chain: 0, steps: 1 };

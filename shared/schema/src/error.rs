@@ -11,6 +11,9 @@ pub enum SchemaError {
     /// A small schema can ask for very much work: each of its definitions uses the next one twice.
     #[error("checking one value against the schema could take over {limit} steps: its references multiply")]
     TooComplex { limit: u64 },
+    /// JSON Schema leaves open what such a schema means (2020-12 core, 9.4.1), and validators differ.
+    #[error("the schema at {path} comes back to itself for the same value: its references go round in a circle")]
+    Circular { path: String },
     #[error("the schema is invalid at {path}: {reason}")]
     Invalid { path: String, reason: String },
 }

@@ -245,6 +245,10 @@ fn hostile_schemas_are_refused_with_the_reason() {
         let doubling = chain(28, &|next| json!({"anyOf": [{"$ref": next}, {"$ref": next, "description": "x"}]}));
         assert!(matches!(check_schema(&doubling), Err(SchemaError::TooComplex { .. })));
         use_schema_bounded(&doubling);
+        let circle = json!({"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [true, {"type": "object", "anyOf": [{"$ref": "#/$defs/a"}]}]}}});
+        let Err(SchemaError::Circular { path }) = check_schema(&circle) else { panic!("refused") };
+        assert_eq!(path, "$defs.a");
+        use_schema_bounded(&circle);
         for none in [json!(1), json!("x"), json!([]), json!(null)] {
             assert!(matches!(check_schema(&none), Err(SchemaError::NotASchema { .. })));
         }
