@@ -30,7 +30,7 @@ use crate::{
     config::Config,
     health,
     lead::Cluster,
-    openapi, problem_pages,
+    listen, openapi, problem_pages,
     projection::Projection,
     refusal::Refusal,
     registry::Registry,
@@ -80,11 +80,10 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
     let listener = TcpListener::bind(config.listen).await.with_context(|| format!("--listen {}", config.listen))?;
     tracing::info!(listen = %listener.local_addr()?, %nats, "the API answers");
     let background = background(Arc::clone(&app), nats, bootstrap_key);
-    let requests =
-        axum::serve(listener, router(Arc::clone(&app))).with_graceful_shutdown(stopping.clone().cancelled_owned());
+    let requests = listen::serve(listener, router(Arc::clone(&app)), listen::HEADERS, &stopping);
     let served = tokio::select! {
         failed = background => failed,
-        served = finish(requests.into_future(), &stopping) => served,
+        () = finish(requests, &stopping) => Ok(()),
     };
     app.tasks.close();
     if tokio::time::timeout(GRACE, app.tasks.wait()).await.is_err() {
@@ -97,20 +96,14 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
 }
 
 /// `requests` ends when the last one under way has; this does not wait for ever for that.
-async fn finish(
-    requests: impl Future<Output = std::io::Result<()>>,
-    stopping: &CancellationToken,
-) -> anyhow::Result<()> {
+async fn finish(requests: impl Future<Output = ()>, stopping: &CancellationToken) {
     let overdue = async {
         stopping.cancelled().await;
         tokio::time::sleep(GRACE).await;
     };
     tokio::select! {
-        ended = requests => Ok(ended?),
-        () = overdue => {
-            tracing::warn!("requests that were under way after {GRACE:?} were cut off");
-            Ok(())
-        }
+        () = requests => {}
+        () = overdue => tracing::warn!("requests that were under way after {GRACE:?} were cut off"),
     }
 }
 

@@ -18,6 +18,7 @@ mod config;
 mod health;
 mod journal_view;
 mod lead;
+mod listen;
 mod nodes;
 mod openapi;
 mod pin;

@@ -225,8 +225,8 @@ async fn timers_are_durable_and_can_be_cleared() {
         play(&pool().await, main_of("setTimeout(() => { throw new Error('in a timer'); }, 1); await sleep('1d');"))
             .await;
     assert_eq!(thrown.error().message, "Error: in a timer");
-    let bad = eval("const out = []; for (const d of ['soon', -1, NaN, {}]) await sleep(d).catch((e) => out.push(e.name)); return out;").await;
-    assert_eq!(bad, json!(["RangeError", "TypeError", "TypeError", "TypeError"]));
+    let bad = eval("const out = []; for (const d of ['soon', -1, NaN, {}, 1e300, '3651d']) await sleep(d).catch((e) => out.push(e.name)); return out;").await;
+    assert_eq!(bad, json!(["RangeError", "TypeError", "TypeError", "TypeError", "RangeError", "RangeError"]));
 }
 
 #[tokio::test]

@@ -41,6 +41,7 @@ const NativeBigInt = BigInt;
 const NativePromise = Promise;
 const NativeDate = Date;
 const NativeTypeError = TypeError;
+const NativeRangeError = RangeError;
 const ObjectPrototype = Object.prototype;
 const nativeQueueMicrotask = queueMicrotask;
 
@@ -374,10 +375,15 @@ function install(host) {
 
   // -- time
 
+  // As for durations in words.
+  const LONGEST_SLEEP = 3_650 * 86_400_000;
   const milliseconds = (duration) => {
-    if (typeof duration === 'string') return host.duration(toWellFormed(duration));
-    if (typeof duration === 'number' && isFiniteNumber(duration) && duration >= 0) return duration;
-    throw new NativeTypeError('sleep takes milliseconds or a text such as "30s" or "10d"');
+    const ms = typeof duration === 'string' ? host.duration(toWellFormed(duration)) : duration;
+    if (typeof ms !== 'number' || !isFiniteNumber(ms) || ms < 0) {
+      throw new NativeTypeError('sleep takes milliseconds or a text such as "30s" or "10d"');
+    }
+    if (ms > LONGEST_SLEEP) throw new NativeRangeError('sleep takes at most 3650 days');
+    return ms;
   };
   const sleep = (duration) => {
     let ms;
@@ -393,7 +399,7 @@ function install(host) {
   const setTimeout = (callback, delay, ...args) => {
     if (typeof callback !== 'function') throw new NativeTypeError('setTimeout takes a function');
     const ms = +delay;
-    const seq = host.sleep(ms > 0 && isFiniteNumber(ms) ? ms : 0);
+    const seq = host.sleep(!(ms > 0 && isFiniteNumber(ms)) ? 0 : ms < LONGEST_SLEEP ? ms : LONGEST_SLEEP);
     pending.set(seq, { __proto__: null, callback, args });
     return seq;
   };
