@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand, ValueEnum};
-use rewind_model::{Json, RunId, RunStatus, ToolsetId, parse_duration};
+use rewind_model::{Json, Rendering, RunId, RunStatus, ToolsetId, parse_duration};
 
 use crate::{api_key::ApiKey, exit::Exit};
 
@@ -23,6 +23,7 @@ pub(crate) enum Command {
     Dev(DevArgs),
     Toolset(ToolsetArgs),
     Run(RunArgs),
+    Declarations(DeclarationsArgs),
 }
 
 /// How to find the server, and how to print what it says.
@@ -81,12 +82,42 @@ pub(crate) enum ToolsetCommand {
     },
 }
 
+/// Render the declarations of tools, without a server.
+///
+/// Reads a JSON array of {name, description?, inputSchema, outputSchema?}, as an MCP server's tools/list
+/// gives it, and prints the module "rewind:tools" with one export that has these tools. A tool that
+/// cannot be used is left out, with a warning on stderr.
+#[derive(Debug, clap::Args)]
+#[command(after_help = Exit::HELP)]
+pub(crate) struct DeclarationsArgs {
+    /// The tools; `-` is stdin.
+    #[arg(default_value = "-")]
+    pub(crate) tools: PathBuf,
+    #[arg(long, value_enum, default_value_t = RenderingArg::Compact)]
+    pub(crate) rendering: RenderingArg,
+    /// The export that has the tools as members.
+    #[arg(long, value_name = "EXPORT", default_value = "tools")]
+    pub(crate) name: String,
+    /// Read one such array a line, and answer each with a line: the module as a JSON string.
+    #[arg(long)]
+    pub(crate) lines: bool,
+}
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum RenderingArg {
     /// For editors and the type-checker.
     Full,
     /// For a model's prompt.
     Compact,
+}
+
+impl From<RenderingArg> for Rendering {
+    fn from(rendering: RenderingArg) -> Self {
+        match rendering {
+            RenderingArg::Full => Rendering::Full,
+            RenderingArg::Compact => Rendering::Compact,
+        }
+    }
 }
 
 impl RenderingArg {

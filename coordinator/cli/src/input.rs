@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read},
+    io::{self, BufRead, BufReader, Read},
     path::Path,
 };
 
@@ -31,6 +31,18 @@ pub(crate) fn text_of(path: &Path) -> Result<String, Error> {
         Ok(text)
     };
     read().map_err(|source| Error::Unreadable { path: path.to_owned(), source })
+}
+
+/// The lines of the file at `path`; `-` is stdin.
+///
+/// # Errors
+/// When it cannot be opened.
+pub(crate) fn lines_of(path: &Path) -> Result<Box<dyn BufRead>, Error> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    let opened = File::open(path).map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
+    Ok(Box::new(BufReader::new(opened)))
 }
 
 /// The JSON of an `--input`: the text itself, or the file after `@`.

@@ -4,6 +4,7 @@
 mod api_key;
 mod args;
 mod client;
+mod declarations;
 mod dev;
 mod error;
 mod exit;
@@ -32,6 +33,7 @@ async fn main() -> std::process::ExitCode {
         Command::Dev(args) => dev::run(args).await,
         Command::Toolset(args) => toolset::run(args).await,
         Command::Run(args) => run::run(args).await,
+        Command::Declarations(args) => declarations::run(&args),
     };
     let exit = done.unwrap_or_else(|error| {
         report(&error);

@@ -162,7 +162,7 @@ impl Client {
             bytes_left = bytes_left.saturating_sub(raw.len());
             mirrors |= connection.era == Era::Stateless && mirrors_arguments(&raw);
             let Page { tools, next_cursor } = Page::parse(&raw).map_err(unusable)?;
-            tools.into_iter().for_each(|entry| listing.push(entry));
+            tools.iter().for_each(|entry| listing.push(entry));
             if listing.tools.len() + listing.malformed.len() > limits.tools {
                 return Err(unusable(format!("it has more than {} tools", limits.tools)));
             }

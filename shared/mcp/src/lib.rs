@@ -26,4 +26,4 @@ pub use call::{Call, CallResult, Unwrapped, unwrap};
 pub use client::Client;
 pub use endpoint::Endpoint;
 pub use error::McpError;
-pub use listing::{Era, ListLimits, ListedTool, Listing, MalformedTool};
+pub use listing::{Era, ListLimits, Listing};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use rewind_model::Json;
+use rewind_model::{Json, ListedTool, MalformedTool};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 use crate::error::excerpt;
 
@@ -48,30 +48,10 @@ pub struct Listing {
     pub malformed: Vec<MalformedTool>,
 }
 
-/// A tool as the server describes it; nothing of it has been checked but that it has a name and an
-/// input schema (any JSON).
-#[derive(Debug, Clone, PartialEq)]
-pub struct ListedTool {
-    pub name: String,
-    pub title: Option<String>,
-    pub description: Option<String>,
-    pub input_schema: Value,
-    pub output_schema: Option<Value>,
-    pub annotations: Option<Value>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MalformedTool {
-    /// From 0, over all pages.
-    pub position: usize,
-    pub name: Option<String>,
-    pub reason: String,
-}
-
 /// One page of `tools/list`.
 #[derive(Debug)]
 pub(crate) struct Page {
-    pub(crate) tools: Vec<Value>,
+    pub(crate) tools: Vec<Box<RawValue>>,
     /// The empty string is a cursor like any other.
     pub(crate) next_cursor: Option<String>,
 }
@@ -81,7 +61,7 @@ impl Page {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Wire {
-            tools: Vec<Value>,
+            tools: Vec<Box<RawValue>>,
             #[serde(default)]
             next_cursor: Option<String>,
         }
@@ -93,39 +73,12 @@ impl Page {
 
 impl Listing {
     /// Takes one entry of a page as a tool, or notes why it is none.
-    pub(crate) fn push(&mut self, entry: Value) {
-        let position = self.tools.len() + self.malformed.len();
-        let refuse = |name: Option<String>, reason: &str| MalformedTool { position, name, reason: reason.into() };
-        let Value::Object(mut members) = entry else {
-            return self.malformed.push(refuse(None, "it is not an object"));
-        };
-        let Some(name) = text(&mut members, "name") else {
-            return self.malformed.push(refuse(None, "it has no name"));
-        };
-        let Some(input_schema) = members.remove("inputSchema") else {
-            return self.malformed.push(refuse(Some(name), "it has no inputSchema"));
-        };
-        self.tools.push(ListedTool {
-            title: text(&mut members, "title"),
-            description: text(&mut members, "description"),
-            output_schema: present(&mut members, "outputSchema"),
-            annotations: present(&mut members, "annotations"),
-            input_schema,
-            name,
-        });
+    pub(crate) fn push(&mut self, entry: &RawValue) {
+        match ListedTool::from_entry(entry, self.tools.len() + self.malformed.len()) {
+            Ok(tool) => self.tools.push(tool),
+            Err(malformed) => self.malformed.push(malformed),
+        }
     }
-}
-
-fn text(members: &mut Map<String, Value>, name: &str) -> Option<String> {
-    match members.remove(name) {
-        Some(Value::String(text)) => Some(text),
-        _ => None,
-    }
-}
-
-/// Many serialisers write an absent member as `null`.
-fn present(members: &mut Map<String, Value>, name: &str) -> Option<Value> {
-    members.remove(name).filter(|value| !value.is_null())
 }
 
 #[cfg(test)]
@@ -143,25 +96,5 @@ mod tests {
         assert_eq!(page(r#"{"tools":[]}"#).expect("a page").next_cursor, None);
         assert!(page(r#"{"tools":{}}"#).is_err());
         assert!(page(r#"{}"#).is_err());
-    }
-
-    #[test]
-    fn one_bad_entry_does_not_spoil_the_others() {
-        let mut listing = Listing {
-            era: Era::Session,
-            protocol_version: String::new(),
-            instructions: None,
-            tools: Vec::new(),
-            malformed: Vec::new(),
-        };
-        let entries = r#"{"tools":[1,{"name":"a","inputSchema":5},{"name":"b"},{"inputSchema":{}},
-            {"name":"a","title":null,"inputSchema":{},"outputSchema":null,"annotations":{"readOnlyHint":true}}]}"#;
-        for entry in page(entries).expect("a page").tools {
-            listing.push(entry);
-        }
-        assert_eq!(listing.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["a", "a"]);
-        assert_eq!((listing.tools[1].title.as_ref(), listing.tools[1].output_schema.as_ref()), (None, None));
-        assert_eq!(listing.malformed.iter().map(|entry| entry.position).collect::<Vec<_>>(), [0, 2, 3]);
-        assert_eq!(listing.malformed[1].name.as_deref(), Some("b"));
     }
 }

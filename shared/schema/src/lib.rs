@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! schema ─ document (resolves $ref) ─ lower, object, literal ─ ty ─ print ─ declarations
-//!        └ check (bounds) ─ prepare (what real servers send) ─ validator ─ violation
+//!        └ check (bounds) ─ prepare (what real servers send) ─ validator ─ violation ─ pin
 //! ```
 
 mod alias;
@@ -25,6 +25,7 @@ mod lower;
 mod name;
 mod normalize;
 mod object;
+mod pin;
 mod prepare;
 mod print;
 mod ty;
@@ -36,6 +37,7 @@ pub use declarations::{is_export_name, render};
 pub use error::SchemaError;
 pub use hint::{hint, nearest};
 pub use normalize::normalize;
+pub use pin::{Quarantine, pin_tools};
 pub use validator::Validator;
 pub use violation::Violation;
 
