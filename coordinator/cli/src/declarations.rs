@@ -1,9 +1,6 @@
 //! `rewind declarations`: what a script is written against, without a server.
 
-use std::{
-    collections::BTreeMap,
-    io::{self, BufRead, Write as _},
-};
+use std::io::{self, BufRead, Write as _};
 
 use rewind_model::{ListedTool, McpServer, Toolset, ToolsetWarning};
 use rewind_schema::{Quarantine, is_export_name, pin_tools, render};
@@ -80,8 +77,8 @@ fn declarations(tools: &str, args: &DeclarationsArgs) -> Result<(String, Vec<Too
         }
     }
     let tools = pin_tools(&args.name, listed, &mut quarantine);
-    let server = McpServer { url: String::new(), headers: BTreeMap::new(), instructions: None, tools };
+    let server = McpServer { tools, ..McpServer::default() };
     let mcp_servers = [(args.name.clone(), server)].into();
-    let toolset = Toolset { v: 1, mcp_servers, host_tools: BTreeMap::new(), http: None };
+    let toolset = Toolset { v: 1, mcp_servers, ..Toolset::default() };
     Ok((render(&toolset, args.rendering.into()), quarantine.into_warnings()))
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 
-use rewind_model::{CheckScript, CheckedScript, RegisteredToolset, RegistryEntry, Tool, ToolsetId};
+use rewind_model::{CheckScript, CheckedScript, McpServer, RegisteredToolset, RegistryEntry, Tool, ToolsetId, Transport};
 
 use crate::{
     args::{ClientArgs, RenderingArg, ToolsetArgs, ToolsetCommand},
@@ -66,7 +66,7 @@ async fn show(client: &Client, args: &ClientArgs, id: &ToolsetId) -> Result<Exit
     writeln!(out, "{id}")?;
     let mut servers = Table::new(&[("SERVER", Align::Left), ("TOOLS", Align::Right), ("URL", Align::Left)]);
     for (export, server) in &toolset.mcp_servers {
-        servers.row([export.into(), server.tools.len().to_string().into(), (&server.url).into()]);
+        servers.row([export.into(), server.tools.len().to_string().into(), where_it_is(server).into()]);
     }
     if !servers.is_empty() {
         writeln!(out)?;
@@ -86,6 +86,13 @@ async fn show(client: &Client, args: &ClientArgs, id: &ToolsetId) -> Result<Exit
         writeln!(out, "\nfetch may reach: {}", hosts.join(", "))?;
     }
     Ok(Exit::Done)
+}
+
+fn where_it_is(server: &McpServer) -> String {
+    match server.transport() {
+        Transport::Http { url, .. } => url.to_owned(),
+        Transport::Stdio { command, args, .. } => format!("{command} {}", args.join(" ")),
+    }
 }
 
 /// The beginning of a tool's description that fits a line of a table.

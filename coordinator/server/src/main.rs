@@ -29,11 +29,13 @@ mod refusal;
 mod registry;
 mod run_view;
 mod runs;
+mod select;
 mod shards;
 mod start;
 mod store;
 mod toolsets;
 mod typecheck;
+mod workflows;
 
 use clap::Parser;
 

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use futures::{StreamExt, TryStreamExt};
 use rewind_bus::catalog::Registration;
 use rewind_mcp::{Client, Endpoint, ListLimits, Listing};
-use rewind_model::{ListedTool, McpServer, ProblemCode, RegisterHostTool, RegisterMcpServer, RegisterToolset, Toolset};
+use rewind_model::{
+    ListedTool, McpServer, ProblemCode, RegisterHostTool, RegisterMcpServer, RegisterToolset, Toolset, ToolsetId,
+};
 use rewind_schema::{Quarantine, is_export_name, pin_tools};
 
-use crate::refusal::Refusal;
+use crate::{app::App, refusal::Refusal, select::select, workflows};
 
 /// Servers of one toolset, and how many of them are asked at once.
 const MOST_SERVERS: usize = 64;
@@ -29,27 +31,49 @@ pub(crate) struct PinnedDocument {
     pub(crate) registration: Registration,
 }
 
-/// Asks every server for its tools and pins them.
+/// Pins a toolset: asks every server for its tools, or takes over those of the base, and checks the
+/// workflows against what they will have.
 ///
 /// # Errors
 /// `invalid-toolset` when the request names something that cannot be; a server's problem, with its
-/// name, when one does not answer as it should. Nothing is stored either way.
-pub(crate) async fn pin(request: RegisterToolset) -> Result<PinnedDocument, Refusal> {
+/// name, when one does not answer as it should; `unknown-toolset`; `script-rejected`. No toolset is stored
+/// either way.
+pub(crate) async fn pin(app: &App, mut request: RegisterToolset) -> Result<PinnedDocument, Refusal> {
     check_names(&request)?;
-    let listed =
-        futures::stream::iter(request.mcp_servers).map(list).buffer_unordered(AT_ONCE).try_collect::<Vec<_>>().await?;
-    document(listed, request.host_tools)
+    let workflows = std::mem::take(&mut request.workflows);
+    let mut document = match request.base.take() {
+        Some(base) => derive(app, base).await?,
+        None => {
+            let servers = futures::stream::iter(request.mcp_servers);
+            let listed = servers.map(list).buffer_unordered(AT_ONCE).try_collect::<Vec<_>>().await?;
+            of_lists(listed, request.host_tools)
+        }
+    };
+    workflows::pin(app, &mut document, workflows).await?;
+    document.registration.tools = counts(&document.toolset);
+    check_size(&document.toolset)?;
+    Ok(document)
+}
+
+fn invalid<T>(detail: String) -> Result<T, Refusal> {
+    Err(Refusal::new(ProblemCode::InvalidToolset, detail))
 }
 
 fn check_names(request: &RegisterToolset) -> Result<(), Refusal> {
-    let invalid = |detail: String| Err(Refusal::new(ProblemCode::InvalidToolset, detail));
+    if request.base.is_some() {
+        return if request.mcp_servers.is_empty() && request.host_tools.is_empty() {
+            Ok(())
+        } else {
+            invalid("base: the tools are the base's; leave `mcp_servers` and `host_tools` out".into())
+        };
+    }
     if request.mcp_servers.is_empty() && request.host_tools.is_empty() {
         return invalid("a toolset needs `mcp_servers` or `host_tools`: a script without tools can do nothing".into());
     }
     if request.mcp_servers.len() > MOST_SERVERS {
         return invalid(format!("mcp_servers: {} servers; the limit is {MOST_SERVERS}", request.mcp_servers.len()));
     }
-    for name in request.mcp_servers.keys() {
+    for (name, server) in &request.mcp_servers {
         if name.len() > LONGEST_NAME || TAKEN.contains(&name.as_str()) || !is_export_name(name) {
             let shown: String = name.chars().take(LONGEST_NAME).collect();
             return invalid(format!(
@@ -58,15 +82,37 @@ fn check_names(request: &RegisterToolset) -> Result<(), Refusal> {
                 TAKEN.join(", ")
             ));
         }
+        check_transport(server).or_else(|reason| invalid(format!("mcp_servers.{name}: {reason}")))?;
     }
     Ok(())
+}
+
+fn check_transport(server: &RegisterMcpServer) -> Result<(), &'static str> {
+    let stdio = server.command.is_some();
+    match &server.url {
+        None if !stdio => Err("give the `url` of a streamable-HTTP server"),
+        Some(_) if stdio => Err("give `url` or `command`, not both"),
+        Some(_) if !server.args.is_empty() || !server.env.is_empty() => Err("`args` and `env` go with `command`"),
+        None if !server.headers.is_empty() => Err("`headers` go with `url`"),
+        _ if stdio => Err("servers over stdio are not allowed here: give the `url` of a streamable-HTTP server"),
+        _ => Ok(()),
+    }
+}
+
+/// The tools of a registered toolset, as they are.
+async fn derive(app: &App, base: ToolsetId) -> Result<PinnedDocument, Refusal> {
+    let pinned = app.registry.get(&app.store, &base).await?;
+    let warnings = app.store.ask(|bus| bus.registration(&base)).await?.unwrap_or_default().warnings;
+    let toolset = Toolset { workflows: BTreeMap::new(), ..pinned.toolset.clone() };
+    Ok(PinnedDocument { toolset, registration: Registration { base: Some(base), warnings, ..Registration::default() } })
 }
 
 /// A server, by its name, and what it listed.
 type Listed = (String, RegisterMcpServer, Listing);
 
 async fn list((name, server): (String, RegisterMcpServer)) -> Result<Listed, Refusal> {
-    let endpoint = Endpoint { url: server.url.clone(), headers: server.headers.clone() };
+    let url = server.url.clone().unwrap_or_default();
+    let endpoint = Endpoint { url, headers: server.headers.clone() };
     let listed = async { Client::new(&endpoint)?.list_tools(ListLimits::default()).await }.await;
     match listed {
         Ok(listing) => Ok((name, server, listing)),
@@ -74,23 +120,28 @@ async fn list((name, server): (String, RegisterMcpServer)) -> Result<Listed, Ref
     }
 }
 
-fn document(servers: Vec<Listed>, host_tools: BTreeMap<String, RegisterHostTool>) -> Result<PinnedDocument, Refusal> {
+fn of_lists(servers: Vec<Listed>, host_tools: BTreeMap<String, RegisterHostTool>) -> PinnedDocument {
     let mut quarantine = Quarantine::default();
     let mut mcp_servers = BTreeMap::new();
     for (name, server, listing) in servers {
         let pinned = pin_server(&name, server, listing, &mut quarantine);
         mcp_servers.insert(name, pinned);
     }
-    let host_tools = pin_tools(Toolset::HOST, host_tools.into_iter().map(listed).collect(), &mut quarantine);
-    let toolset = Toolset { v: 1, mcp_servers, host_tools, http: None };
-    let canonical =
-        toolset.canonical().map_err(|error| Refusal::new(ProblemCode::InvalidToolset, error.to_string()))?;
-    if canonical.len() > LARGEST_TOOLSET {
-        let detail = format!("the pinned toolset has {} bytes; the limit is {LARGEST_TOOLSET}", canonical.len());
-        return Err(Refusal::new(ProblemCode::InvalidToolset, detail));
+    let host_tools = host_tools.into_iter().map(listed).collect();
+    let host_tools = pin_tools(Toolset::HOST, host_tools, &mut quarantine);
+    let toolset = Toolset { v: 1, mcp_servers, host_tools, ..Toolset::default() };
+    let registration = Registration { warnings: quarantine.into_warnings(), ..Registration::default() };
+    PinnedDocument { toolset, registration }
+}
+
+fn check_size(toolset: &Toolset) -> Result<(), Refusal> {
+    match toolset.canonical() {
+        Err(error) => invalid(error.to_string()),
+        Ok(bytes) if bytes.len() > LARGEST_TOOLSET => {
+            invalid(format!("the pinned toolset has {} bytes; the limit is {LARGEST_TOOLSET}", bytes.len()))
+        }
+        Ok(_) => Ok(()),
     }
-    let registration = Registration { tools: counts(&toolset), warnings: quarantine.into_warnings() };
-    Ok(PinnedDocument { toolset, registration })
 }
 
 fn listed((name, tool): (String, RegisterHostTool)) -> ListedTool {
@@ -107,17 +158,27 @@ fn listed((name, tool): (String, RegisterHostTool)) -> ListedTool {
 fn counts(toolset: &Toolset) -> BTreeMap<String, usize> {
     let mut counts: BTreeMap<String, usize> =
         toolset.mcp_servers.iter().map(|(name, server)| (name.clone(), server.tools.len())).collect();
-    if !toolset.host_tools.is_empty() {
-        counts.insert(Toolset::HOST.to_owned(), toolset.host_tools.len());
+    for (export, tools) in
+        [(Toolset::HOST, toolset.host_tools.len()), (Toolset::WORKFLOWS, toolset.workflows.len())]
+    {
+        if tools > 0 {
+            counts.insert(export.to_owned(), tools);
+        }
     }
     counts
 }
 
 fn pin_server(name: &str, server: RegisterMcpServer, listing: Listing, quarantine: &mut Quarantine) -> McpServer {
-    listing.malformed.iter().for_each(|entry| quarantine.malformed(name, entry));
-    let tools = pin_tools(name, listing.tools, quarantine);
-    let instructions = quarantine.instructions(name, listing.instructions);
-    McpServer { url: server.url, headers: server.headers, instructions, tools }
+    let selected = select(name, &server, listing.tools, listing.malformed, quarantine);
+    McpServer {
+        tools: pin_tools(name, selected, quarantine),
+        instructions: quarantine.instructions(name, listing.instructions),
+        url: server.url,
+        headers: server.headers,
+        command: server.command,
+        args: server.args,
+        env: server.env,
+    }
 }
 
 #[cfg(test)]
@@ -127,8 +188,8 @@ mod tests {
     #[test]
     fn a_server_cannot_be_named_like_something_else() {
         let named = |name: &str| {
-            let server = RegisterMcpServer { url: "http://x/".into(), headers: BTreeMap::new() };
-            check_names(&RegisterToolset { mcp_servers: [(name.into(), server)].into(), host_tools: BTreeMap::new() })
+            let server = RegisterMcpServer { url: Some("http://x/".into()), ..RegisterMcpServer::default() };
+            check_names(&RegisterToolset { mcp_servers: [(name.into(), server)].into(), ..RegisterToolset::default() })
         };
         assert!(named("github").is_ok() && named("_$1").is_ok());
         for bad in [

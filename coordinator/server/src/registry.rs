@@ -20,6 +20,16 @@ pub(crate) struct Pinned {
 }
 
 impl Pinned {
+    /// One that is not registered, or not yet.
+    ///
+    /// # Errors
+    /// `invalid-toolset` when it has no canonical form.
+    pub(crate) fn of(toolset: Toolset) -> Result<Self, Refusal> {
+        let canonical = toolset.canonical();
+        let canonical = canonical.map_err(|error| Refusal::new(ProblemCode::InvalidToolset, error.to_string()))?;
+        Ok(Self::new(toolset, canonical))
+    }
+
     fn new(toolset: Toolset, canonical: Vec<u8>) -> Self {
         let full = rewind_schema::render(&toolset, Rendering::Full);
         Self { toolset, canonical, full, compact: OnceLock::new() }

@@ -7,13 +7,15 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
+use rewind_bus::catalog::Registration;
 use rewind_model::{
     CheckScript, CheckedScript, ProblemCode, RegisterToolset, RegisteredToolset, RegistryEntry, Rendering, ToolsetId,
 };
 
 use crate::{app::App, body::Body, pin, query::Query, refusal::Refusal};
 
-/// Register a toolset: every MCP server in it is asked for its tools, and what they say is pinned.
+/// Register a toolset: every MCP server in it is asked for its tools, and what they say is pinned. With
+/// `base` no server is asked: its tools are taken over.
 #[utoipa::path(post, path = "/v1/toolsets", tag = "toolsets", request_body = RegisterToolset, responses(
     (status = 201, description = "Registered.", body = RegisteredToolset),
     (status = 200, description = "The same toolset was registered before.", body = RegisteredToolset)))]
@@ -21,7 +23,7 @@ pub(crate) async fn register(
     State(app): State<Arc<App>>,
     Body(request): Body<RegisterToolset>,
 ) -> Result<Response, Refusal> {
-    let document = pin::pin(request).await?;
+    let document = pin::pin(&app, request).await?;
     let (id, new) = app.registry.put(&app.store, &document).await?;
     let status = if new { StatusCode::CREATED } else { StatusCode::OK };
     let location = [(header::LOCATION, format!("/v1/toolsets/{id}"))];
@@ -51,7 +53,8 @@ pub(crate) async fn read(
     }
     let registration = app.store.ask(|bus| bus.registration(&id)).await?.unwrap_or_default();
     let toolset = pinned.toolset.clone();
-    let entry = RegistryEntry { id, toolset, tools: registration.tools, warnings: registration.warnings };
+    let Registration { tools, warnings, base, .. } = registration;
+    let entry = RegistryEntry { id, toolset, base, tools, warnings };
     Ok(axum::Json(entry).into_response())
 }
 

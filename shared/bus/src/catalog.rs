@@ -27,6 +27,12 @@ pub struct CompiledScript {
 pub struct Registration {
     pub tools: BTreeMap<String, usize>,
     pub warnings: Vec<ToolsetWarning>,
+    /// The toolset that it was derived from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<ToolsetId>,
+    /// Workflow → its script as it was checked, in the catalog.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub workflows: BTreeMap<String, Digest>,
 }
 
 #[derive(Serialize, Deserialize)]

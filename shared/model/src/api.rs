@@ -1,6 +1,6 @@
 //! The shapes of the HTTP API. The CLI and the tests use the same ones as the coordinator.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,23 +12,66 @@ use crate::{Digest, Json, Key, RunId, Seq, Timestamp, ToolName, Toolset, Toolset
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RegisterToolset {
+    /// A registered toolset whose servers and host tools this one takes over, byte for byte; no server is
+    /// contacted. With it, only `workflows` may be given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub base: Option<ToolsetId>,
     /// Name in `rewind:tools` → server.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mcp_servers: BTreeMap<String, RegisterMcpServer>,
     /// Name → host tool.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub host_tools: BTreeMap<String, RegisterHostTool>,
+    /// Name → script that other scripts call as a tool.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub workflows: BTreeMap<String, RegisterWorkflow>,
 }
 
-/// A streamable-HTTP MCP server, of the 2025 or the 2026-07-28 protocol.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// An MCP server of the 2025 or the 2026-07-28 protocol: streamable HTTP at `url`, or, where the operator
+/// allows it, a `command` that each node starts and talks to over stdio.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RegisterMcpServer {
-    pub url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
     /// Sent with every request, pinned, readable by everyone who reads the toolset: no credentials.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// Pinned and readable like `headers`: no credentials.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// The tools that are pinned, if not all: names, in which `*` stands for any characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub include: Option<BTreeSet<String>>,
+    /// Tools that are not pinned, whatever `include` says.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub exclude: BTreeSet<String>,
+}
+
+/// A script that other scripts call as `workflows.name(input)`; each call is a run of its own.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RegisterWorkflow {
+    /// TypeScript: `export default async function main(input) { … }`.
+    pub script: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// JSON Schemas. Without one, the input or the result is any JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// A registered toolset that the script may call; the toolset that is being registered if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub toolset: Option<ToolsetId>,
 }
 
 /// A tool that a worker of the harness answers.
@@ -64,6 +107,10 @@ pub struct RegistryEntry {
     /// What the id is the digest of; `?canonical` gives the very bytes.
     #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     pub toolset: Toolset,
+    /// The toolset that it was derived from. Not part of its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub base: Option<ToolsetId>,
     /// Number of tools that scripts may call, by export.
     pub tools: BTreeMap<String, usize>,
     /// What was said when the toolset was last registered. Not part of its id.

@@ -28,5 +28,5 @@ pub use listed::{ListedTool, MalformedTool};
 pub use policy::{Delivery, Policy, Retry};
 pub use problem::ProblemCode;
 pub use timestamp::Timestamp;
-pub use toolset::{HttpTool, McpServer, Tool, ToolKind, Toolset, ToolsetError};
+pub use toolset::{HttpTool, McpServer, Tool, ToolKind, Toolset, ToolsetError, Transport, Workflow};
 pub use trace::TraceContext;

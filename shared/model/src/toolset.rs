@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Policy, ToolName, ToolsetId};
+use crate::{Digest, Policy, ToolName, ToolsetId};
 
 /// What a toolset pins. Its canonical JSON (RFC 8785) is what the id is the digest of, so nothing
 /// that may change without the toolset being another one belongs here.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Toolset {
     /// Version of this document's format: 1.
@@ -21,16 +21,27 @@ pub struct Toolset {
     pub host_tools: BTreeMap<String, Tool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<HttpTool>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub workflows: BTreeMap<String, Workflow>,
 }
 
-/// A streamable-HTTP MCP server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// An MCP server: at a URL (streamable HTTP), or a command that a node starts (stdio). One of `url` and
+/// `command` is there; [`McpServer::transport`] says which.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct McpServer {
-    pub url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
     /// Sent with every request. Pinned and readable, so never a place for credentials.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// What the command's environment has besides the node's `PATH` and `HOME`. Pinned and readable.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
     /// What the server says about its own use, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
@@ -54,6 +65,40 @@ pub struct Tool {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Value>,
     pub policy: Policy,
+}
+
+/// A script that other scripts call as a tool: a run of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workflow {
+    /// Of the TypeScript, as it was given; the blob of this digest holds it.
+    pub script: Digest,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// What the script may call; the toolset that it stands in if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toolset: Option<ToolsetId>,
+}
+
+/// How an MCP server is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport<'a> {
+    Http { url: &'a str, headers: &'a BTreeMap<String, String> },
+    Stdio { command: &'a str, args: &'a [String], env: &'a BTreeMap<String, String> },
+}
+
+impl McpServer {
+    /// The command if there is one, the URL otherwise.
+    pub fn transport(&self) -> Transport<'_> {
+        match &self.command {
+            Some(command) => Transport::Stdio { command, args: &self.args, env: &self.env },
+            None => Transport::Http { url: self.url.as_deref().unwrap_or_default(), headers: &self.headers },
+        }
+    }
 }
 
 /// The `fetch` of scripts.
@@ -83,6 +128,8 @@ pub enum ToolsetError {
 impl Toolset {
     /// The export under which host tools stand.
     pub const HOST: &'static str = "host";
+    /// The export under which workflows stand.
+    pub const WORKFLOWS: &'static str = "workflows";
 
     /// The RFC 8785 bytes that [`Toolset::id`] is the digest of.
     ///

@@ -1,6 +1,7 @@
 use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _};
 
-use rewind_model::{McpServer, Rendering, Tool, Toolset};
+use rewind_model::{McpServer, Rendering, Tool, Toolset, Workflow};
+use serde_json::Value;
 
 use crate::{alias::Aliases, comment, doc::Doc, kinds::Kinds, lower::Lowering, name, print::Printer, ty::Type};
 
@@ -29,7 +30,10 @@ pub fn render(toolset: &Toolset, rendering: Rendering) -> String {
         .filter(|(name, _)| !OWN.contains(&name.as_str()))
         .map(|(name, server)| Export::of_server(name, server, &mut aliases, full))
         .collect();
-    exports.push(Export::of_tools("host", None, &toolset.host_tools, &mut aliases, full));
+    exports.push(Export::of_tools(Toolset::HOST, None, &toolset.host_tools, &mut aliases, full));
+    if !toolset.workflows.is_empty() {
+        exports.push(Export::of_workflows(&toolset.workflows, &mut aliases, full));
+    }
     let tools = exports.iter_mut().flat_map(|export| &mut export.tools);
     aliases.settle(tools.flat_map(|tool| [&mut tool.arguments].into_iter().chain(&mut tool.result)));
     let printer = Printer { aliases: &aliases, one_line: !full, out: String::new() };
@@ -74,7 +78,9 @@ struct Export<'a> {
 #[derive(Debug)]
 struct Signature<'a> {
     name: &'a str,
-    tool: &'a Tool,
+    description: &'a str,
+    /// A tool has `raw`, a workflow has not.
+    is_tool: bool,
     arguments: Type<'a>,
     result: Option<Type<'a>>,
 }
@@ -100,10 +106,29 @@ impl<'a> Export<'a> {
                     let label = format!("{name}Result");
                     Lowering::new(schema, &label, aliases, full).run(Kinds::ALL)
                 });
-                Signature { name, tool, arguments, result }
+                let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
+                Signature { name, description, is_tool: true, arguments, result }
             })
             .collect();
         Self { name, about, tools }
+    }
+
+    fn of_workflows(workflows: &'a BTreeMap<String, Workflow>, aliases: &mut Aliases<'a>, full: bool) -> Self {
+        let tools = workflows
+            .iter()
+            .map(|(name, workflow)| {
+                let mut lower = |schema: Option<&'a Value>, what: &str| {
+                    let label = format!("{name}{what}");
+                    schema.map(|schema| Lowering::new(schema, &label, aliases, full).run(Kinds::ALL))
+                };
+                let arguments = lower(workflow.input_schema.as_ref(), "Input").unwrap_or(Type::ANY_VALUE);
+                let result = lower(workflow.output_schema.as_ref(), "Result");
+                let description = workflow.description.as_deref().unwrap_or_default();
+                Signature { name, description, is_tool: false, arguments, result }
+            })
+            .collect();
+        let about = "Each call is a run of its own; it resolves with that run's result.";
+        Self { name: Toolset::WORKFLOWS, about: Some(about), tools }
     }
 
     fn print(&self, printer: &mut Printer<'_, 'a>, number: usize, toolset: &Toolset) {
@@ -138,23 +163,36 @@ fn unused_name(number: usize, toolset: &Toolset) -> String {
 
 impl<'a> Signature<'a> {
     fn print(&self, printer: &mut Printer<'_, 'a>) {
-        let description = self.tool.description.as_deref().or(self.tool.title.as_deref()).unwrap_or_default();
+        let description = self.description;
         if !printer.one_line {
             let mut lines = Doc { description, tags: Vec::new() }.lines();
-            if self.result.is_none() {
+            if self.result.is_none() && self.is_tool {
                 lines.push("@observed 0 results: any, for there is no output schema".to_owned());
             }
             printer.comment(&lines, 4);
         }
         let optional = printer.aliases.accept_empty(&self.arguments);
-        let interface = if optional { "OptionalTool" } else { "Tool" };
-        write!(printer.out, "    {}: {interface}<", name::member(self.name)).expect("a String takes every write");
-        printer.value(&self.arguments, 4);
-        if let Some(result) = &self.result {
-            printer.out.push_str(", ");
-            printer.value(result, 4);
+        let member = name::member(self.name);
+        if self.is_tool {
+            let interface = if optional { "OptionalTool" } else { "Tool" };
+            write!(printer.out, "    {member}: {interface}<").expect("a String takes every write");
+            printer.value(&self.arguments, 4);
+            if let Some(result) = &self.result {
+                printer.out.push_str(", ");
+                printer.value(result, 4);
+            }
+            printer.out.push_str(">;");
+        } else {
+            let mark = if optional { "?" } else { "" };
+            write!(printer.out, "    {member}: (input{mark}: ").expect("a String takes every write");
+            printer.value(&self.arguments, 4);
+            printer.out.push_str(") => Promise<");
+            match &self.result {
+                Some(result) => printer.value(result, 4),
+                None => printer.out.push_str("any"),
+            }
+            printer.out.push_str(">;");
         }
-        printer.out.push_str(">;");
         let sentence = comment::sentence(description);
         if printer.one_line && !sentence.is_empty() {
             write!(printer.out, " // {sentence}").expect("a String takes every write");

@@ -5,7 +5,7 @@ use std::{
 
 use rewind_bus::{Bus, BusError, host::HostCall};
 use rewind_mcp::{Call, CallResult, Client, Endpoint, McpError, Unwrapped, unwrap};
-use rewind_model::{ErrorCode, Json, Limits, McpServer, Outcome, Payload, Policy, ToolFailure, ToolKind, TraceContext};
+use rewind_model::{ErrorCode, Json, Limits, McpServer, Outcome, Payload, Policy, ToolFailure, ToolKind, TraceContext, Transport};
 use tracing::Instrument;
 
 use crate::{Attempt, Sent, Tools, failure, trace};
@@ -121,7 +121,11 @@ impl Dispatcher {
 
     fn client(&self, server: &McpServer) -> Result<Client, McpError> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (server.url.clone(), server.headers.clone());
+        let Transport::Http { url, headers } = server.transport() else {
+            let reason = "servers over stdio are not allowed on this node".to_owned();
+            return Err(McpError::InvalidEndpoint { reason });
+        };
+        let key = (url.to_owned(), headers.clone());
         if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
         }
@@ -131,7 +135,7 @@ impl Dispatcher {
         {
             clients.remove(&any);
         }
-        let client = Client::new(&Endpoint { url: server.url.clone(), headers: server.headers.clone() })?;
+        let client = Client::new(&Endpoint { url: url.to_owned(), headers: headers.clone() })?;
         clients.insert(key, client.clone());
         Ok(client)
     }

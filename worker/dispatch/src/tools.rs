@@ -42,6 +42,12 @@ impl Tools {
     /// Why a call must not be sent, if it must not: a tool that the toolset does not pin, or arguments
     /// that its pinned schema refuses.
     pub fn refusal(&self, tool: &ToolName, arguments: &Json) -> Option<ToolFailure> {
+        if tool.export == Toolset::WORKFLOWS && self.toolset.workflows.contains_key(&tool.name) {
+            return Some(ToolFailure::new(
+                ErrorCode::Refused,
+                format!("{tool}: this version of Rewind pins workflows and does not run them as tools"),
+            ));
+        }
         let Some((_, pinned)) = self.find(tool) else {
             return Some(ToolFailure::new(
                 ErrorCode::InvalidArguments,

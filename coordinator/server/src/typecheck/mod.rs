@@ -100,6 +100,17 @@ impl Checker {
         verdict
     }
 
+    /// Would `source` pass against the declarations of `pinned`? Nothing of it is kept.
+    ///
+    /// # Errors
+    /// `busy`; the compiler's own failure.
+    pub(crate) async fn passes(&self, pinned: &Pinned, source: &str) -> Result<bool, Refusal> {
+        let _permit = self.permit().await?;
+        let ended = self.compiler.compile(source, pinned.declarations()).await;
+        let ended = ended.map_err(|error| Refusal::internal("type-check the script", &error))?;
+        Ok(matches!(ended, Ended::Passed { .. }))
+    }
+
     /// The warnings of a script that passed.
     ///
     /// # Errors

@@ -203,7 +203,11 @@ fn exports(tools: &Tools) -> Vec<sandbox::Export> {
         name: rewind_model::Toolset::HOST.into(),
         tools: toolset.host_tools.keys().cloned().collect(),
     };
-    servers.chain([host]).collect()
+    let workflows = sandbox::Export {
+        name: rewind_model::Toolset::WORKFLOWS.into(),
+        tools: toolset.workflows.keys().cloned().collect(),
+    };
+    servers.chain([host, workflows]).collect()
 }
 
 /// A delivery as the sandbox gets it, its result read where it is a blob.
