@@ -213,6 +213,11 @@ export default async function main(input: { id: string }) {
 /// An MCP server of the 2025 era, as small as one can be: `look` is a good tool, `bad` has a schema
 /// that is none, `twice` is there twice. Its URL.
 pub(crate) async fn mcp_server() -> String {
+    stoppable_mcp_server().await.0
+}
+
+/// As [`mcp_server`], and the task that answers.
+pub(crate) async fn stoppable_mcp_server() -> (String, tokio::task::JoinHandle<std::io::Result<()>>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}/mcp", listener.local_addr().expect("bound"));
     let schema = json!({"type": "object"});
@@ -241,6 +246,6 @@ pub(crate) async fn mcp_server() -> String {
         response
     });
     let router = axum::Router::new().route("/mcp", axum::routing::post(answer)).layer(with_type);
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    url
+    let task = tokio::spawn(async move { axum::serve(listener, router).await });
+    (url, task)
 }
