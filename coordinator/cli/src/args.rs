@@ -73,6 +73,14 @@ pub(crate) enum ToolsetCommand {
         #[arg(long, value_enum, default_value_t = RenderingArg::Compact)]
         rendering: RenderingArg,
     },
+    /// Find tools by what they are called and what they are for; without words, list them.
+    Tools {
+        id: ToolsetId,
+        words: Vec<String>,
+        /// The most hits to print.
+        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+        limit: u32,
+    },
     /// Type-check a script without running it.
     #[command(after_help = Exit::HELP)]
     Check {

@@ -2,7 +2,9 @@
 
 use std::io::{self, Write as _};
 
-use rewind_model::{CheckScript, CheckedScript, McpServer, RegisteredToolset, RegistryEntry, Tool, ToolsetId, Transport};
+use rewind_model::{
+    CheckScript, CheckedScript, FoundTools, McpServer, RegisteredToolset, RegistryEntry, Tool, ToolsetId, Transport,
+};
 
 use crate::{
     args::{ClientArgs, RenderingArg, ToolsetArgs, ToolsetCommand},
@@ -22,6 +24,7 @@ pub(crate) async fn run(args: ToolsetArgs) -> Result<Exit, Error> {
         ToolsetCommand::Show { id, canonical: true } => canonical(&client, &id).await,
         ToolsetCommand::Show { id, canonical: false } => show(&client, &args.client, &id).await,
         ToolsetCommand::Declarations { id, rendering } => declarations(&client, &args.client, &id, rendering).await,
+        ToolsetCommand::Tools { id, words, limit } => tools(&client, &args.client, &id, &words.join(" "), limit).await,
         ToolsetCommand::Check { id, script } => check(&client, &args.client, &id, input::text_of(&script)?).await,
     }
 }
@@ -119,6 +122,23 @@ async fn declarations(
         write_json(&serde_json::Value::from(answer.body).to_string())?;
     } else {
         write!(io::stdout(), "{}", printable(&answer.body))?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn tools(client: &Client, args: &ClientArgs, id: &ToolsetId, words: &str, limit: u32) -> Result<Exit, Error> {
+    let limit = limit.to_string();
+    let query = [("limit", limit.as_str()), ("query", words)];
+    let query = if words.is_empty() { &query[..1] } else { &query[..] };
+    let answer = client.get(&format!("v1/toolsets/{id}/tools"), query).await?;
+    if args.json {
+        write_json(&answer.body)?;
+        return Ok(Exit::Done);
+    }
+    let found: FoundTools = answer.to()?;
+    let mut out = io::stdout().lock();
+    for tool in &found.tools {
+        writeln!(out, "{}", printable(&tool.signature))?;
     }
     Ok(Exit::Done)
 }

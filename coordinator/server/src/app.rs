@@ -160,6 +160,7 @@ fn routes(app: &Arc<App>) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(toolsets::register))
         .routes(routes!(toolsets::read))
         .routes(routes!(toolsets::declarations))
+        .routes(routes!(toolsets::tools))
         .routes(routes!(toolsets::check))
         .routes(routes!(runs::create, runs::list))
         .routes(routes!(runs::read))

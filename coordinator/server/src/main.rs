@@ -29,6 +29,7 @@ mod refusal;
 mod registry;
 mod run_view;
 mod runs;
+mod search;
 mod select;
 mod shards;
 mod start;

@@ -158,9 +158,7 @@ fn listed((name, tool): (String, RegisterHostTool)) -> ListedTool {
 fn counts(toolset: &Toolset) -> BTreeMap<String, usize> {
     let mut counts: BTreeMap<String, usize> =
         toolset.mcp_servers.iter().map(|(name, server)| (name.clone(), server.tools.len())).collect();
-    for (export, tools) in
-        [(Toolset::HOST, toolset.host_tools.len()), (Toolset::WORKFLOWS, toolset.workflows.len())]
-    {
+    for (export, tools) in [(Toolset::HOST, toolset.host_tools.len()), (Toolset::WORKFLOWS, toolset.workflows.len())] {
         if tools > 0 {
             counts.insert(export.to_owned(), tools);
         }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rewind_model::{ProblemCode, Rendering, Toolset, ToolsetId};
 
-use crate::{cache::Cache, pin::PinnedDocument, refusal::Refusal, store::Store};
+use crate::{cache::Cache, pin::PinnedDocument, refusal::Refusal, search::Search, store::Store};
 
 /// Bytes of documents and declarations that are kept, of each of the cache's two generations.
 const REMEMBERED: usize = 64 << 20;
@@ -17,6 +17,7 @@ pub(crate) struct Pinned {
     pub(crate) canonical: Vec<u8>,
     full: String,
     compact: OnceLock<String>,
+    search: OnceLock<Search>,
 }
 
 impl Pinned {
@@ -32,7 +33,7 @@ impl Pinned {
 
     fn new(toolset: Toolset, canonical: Vec<u8>) -> Self {
         let full = rewind_schema::render(&toolset, Rendering::Full);
-        Self { toolset, canonical, full, compact: OnceLock::new() }
+        Self { toolset, canonical, full, compact: OnceLock::new(), search: OnceLock::new() }
     }
 
     /// The full rendering: what scripts are checked against.
@@ -45,6 +46,10 @@ impl Pinned {
             Rendering::Full => &self.full,
             Rendering::Compact => self.compact.get_or_init(|| rewind_schema::render(&self.toolset, rendering)),
         }
+    }
+
+    pub(crate) fn search(&self) -> &Search {
+        self.search.get_or_init(|| Search::new(&self.toolset))
     }
 
     fn weight(pinned: &Arc<Self>) -> usize {

@@ -60,12 +60,22 @@ mod tests {
 
     #[test]
     fn a_star_stands_for_any_characters() {
-        for (pattern, name) in
-            [("a", "a"), ("a*", "a"), ("a*", "abc"), ("*", ""), ("*c", "abc"), ("a*c", "ac"), ("a*b*c", "axxbyyc"), ("*b*", "abc"), ("é*", "éa")]
-        {
+        for (pattern, name) in [
+            ("a", "a"),
+            ("a*", "a"),
+            ("a*", "abc"),
+            ("*", ""),
+            ("*c", "abc"),
+            ("a*c", "ac"),
+            ("a*b*c", "axxbyyc"),
+            ("*b*", "abc"),
+            ("é*", "éa"),
+        ] {
             assert!(matches(pattern, name), "{pattern} {name}");
         }
-        for (pattern, name) in [("a", "ab"), ("a*", "ba"), ("*c", "ca"), ("ab*bc", "abc"), ("a*b*c", "acb"), ("", "a"), ("*é", "e")] {
+        for (pattern, name) in
+            [("a", "ab"), ("a*", "ba"), ("*c", "ca"), ("ab*bc", "abc"), ("a*b*c", "acb"), ("", "a"), ("*é", "e")]
+        {
             assert!(!matches(pattern, name), "{pattern} {name}");
         }
     }
@@ -80,7 +90,8 @@ mod tests {
             output_schema: None,
             annotations: None,
         };
-        let malformed = |name: Option<&str>| MalformedTool { position: 0, name: name.map(Into::into), reason: "x".into() };
+        let malformed =
+            |name: Option<&str>| MalformedTool { position: 0, name: name.map(Into::into), reason: "x".into() };
         let wanted = RegisterMcpServer {
             include: Some(["get_*".into(), "gone".into()].into()),
             exclude: ["get_secret".into()].into(),

@@ -9,10 +9,11 @@ use axum::{
 };
 use rewind_bus::catalog::Registration;
 use rewind_model::{
-    CheckScript, CheckedScript, ProblemCode, RegisterToolset, RegisteredToolset, RegistryEntry, Rendering, ToolsetId,
+    CheckScript, CheckedScript, FoundTool, FoundTools, ProblemCode, RegisterToolset, RegisteredToolset, RegistryEntry,
+    Rendering, ToolName, ToolsetId,
 };
 
-use crate::{app::App, body::Body, pin, query::Query, refusal::Refusal};
+use crate::{app::App, body::Body, pin, query::Query, refusal::Refusal, registry::Pinned};
 
 /// Register a toolset: every MCP server in it is asked for its tools, and what they say is pinned. With
 /// `base` no server is asked: its tools are taken over.
@@ -74,6 +75,45 @@ pub(crate) async fn declarations(
     let rendered = tokio::task::spawn_blocking(move || pinned.rendering(rendering).to_owned()).await;
     let text = rendered.map_err(|error| Refusal::internal("render the declarations", &error))?;
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response())
+}
+
+/// Find tools by name and description, the best hits first; all of them, by name, without a query. For
+/// toolsets that are too large for a prompt.
+#[utoipa::path(get, path = "/v1/toolsets/{id}/tools", tag = "toolsets",
+    params(("id" = String, Path, description = "`ts_` and 64 hex digits."),
+        ("query" = Option<String>, Query, description = "Words of what is wanted, such as `create issue`."),
+        ("limit" = Option<usize>, Query, description = "At most this many hits: 1 to 1000, 10 by default.")),
+    responses((status = 200, description = "The hits.", body = FoundTools)))]
+pub(crate) async fn tools(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    mut query: Query,
+) -> Result<axum::Json<FoundTools>, Refusal> {
+    let words = query.one("query")?;
+    let limit = query.parsed("limit", parse_limit)?.unwrap_or(10);
+    query.finish()?;
+    let pinned = app.registry.get(&app.store, &parse_id(&id)?).await?;
+    let found = tokio::task::spawn_blocking(move || found(&pinned, words.as_deref(), limit)).await;
+    found.map(axum::Json).map_err(|error| Refusal::internal("search the toolset", &error))
+}
+
+fn found(pinned: &Pinned, words: Option<&str>, limit: usize) -> FoundTools {
+    let hits: Vec<(ToolName, Option<f32>)> = match words {
+        Some(words) => {
+            let hits = pinned.search().find(words, limit);
+            hits.into_iter().map(|(tool, score)| (tool.clone(), Some(score))).collect()
+        }
+        None => pinned.toolset.tools().take(limit).map(|(tool, _)| (tool, None)).collect(),
+    };
+    let tools = hits.into_iter().map(|(tool, score)| {
+        let signature = rewind_schema::signature(&pinned.toolset, &tool).unwrap_or_default();
+        FoundTool { tool, score, signature }
+    });
+    FoundTools { tools: tools.collect() }
+}
+
+fn parse_limit(text: &str) -> Result<usize, &'static str> {
+    text.parse().ok().filter(|limit| (1..=1_000).contains(limit)).ok_or("a number from 1 to 1000")
 }
 
 /// Type-check a script against a toolset without running it.

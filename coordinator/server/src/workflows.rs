@@ -110,7 +110,9 @@ async fn refuse_cycles(
         }
         for name in free {
             left.remove(&name);
-            below.workflows.extend(toolset.workflows.get_key_value(&name).map(|(name, pinned)| (name.clone(), pinned.clone())));
+            below
+                .workflows
+                .extend(toolset.workflows.get_key_value(&name).map(|(name, pinned)| (name.clone(), pinned.clone())));
         }
     }
     Ok(())

@@ -85,7 +85,8 @@ async fn workflows_are_checked_against_what_they_will_have() {
         let text = text.text().await.expect("text");
         assert!(text.contains("export const workflows: {") && text.contains("Promise<number>"), "{text}");
     }
-    let script = "import { workflows } from \"rewind:tools\";\nexport default async () => await workflows.refund({ id: 5 });\n";
+    let script =
+        "import { workflows } from \"rewind:tools\";\nexport default async () => await workflows.refund({ id: 5 });\n";
     let (_, checked) = coordinator.post(&format!("/v1/toolsets/{id}/check"), &json!({"script": script})).await;
     assert_eq!(checked["diagnostics"][0]["code"], "TS2322", "{checked}");
 

@@ -51,6 +51,42 @@ async fn declarations_are_text_in_two_renderings() {
 }
 
 #[tokio::test]
+async fn tools_are_found_and_disclosed_with_their_types() {
+    let nats = Nats::start();
+    let coordinator = Coordinator::start(&nats).await;
+    let money = json!({"$defs": {"Money": {"type": "object", "properties": {"cents": {"type": "integer"}}, "required": ["cents"]}},
+        "type": "object", "properties": {"amount": {"$ref": "#/$defs/Money"}}, "required": ["amount"]});
+    let tool =
+        |description: &str, schema: &serde_json::Value| json!({"description": description, "input_schema": schema});
+    let toolset = json!({"host_tools": {
+        "issue_refund": tool("Gives money back. Slowly.", &money), "lookup-order": tool("Looks up an order.", &json!({"type": "object"})),
+        "list_orders": tool("Lists orders.", &json!({}))}});
+    let (_, registered) = coordinator.post("/v1/toolsets", &toolset).await;
+    let path = format!("/v1/toolsets/{}/tools", registered["id"].as_str().expect("an id"));
+    let (status, found) = coordinator.get(&format!("{path}?query=refunding+money")).await;
+    assert_eq!((status, found["tools"].as_array().map(Vec::len)), (200, Some(1)), "{found}");
+    assert_eq!(found["tools"][0]["tool"], "host.issue_refund");
+    assert_eq!(
+        found["tools"][0]["signature"],
+        "type Money = { cents: number };\nhost.issue_refund: Tool<{ amount: Money }>; // Gives money back"
+    );
+    let (_, found) = coordinator.get(&format!("{path}?query=order&limit=1")).await;
+    assert_eq!(found["tools"].as_array().map(Vec::len), Some(1));
+    let (_, all) = coordinator.get(&path).await;
+    let signature =
+        all["tools"].as_array().and_then(|tools| tools.iter().find(|tool| tool["tool"] == "host.lookup-order"));
+    assert!(
+        signature.expect("listed")["signature"]
+            .as_str()
+            .expect("text")
+            .starts_with("host[\"lookup-order\"]: OptionalTool<")
+    );
+    assert_eq!(all["tools"].as_array().map(Vec::len), Some(3));
+    assert_eq!(coordinator.get(&format!("{path}?limit=0")).await.0, 422);
+    assert_eq!(coordinator.get(&format!("{path}?query=weather")).await.1, json!({"tools": []}));
+}
+
+#[tokio::test]
 async fn what_cannot_be_used_is_left_out_and_what_cannot_be_named_is_refused() {
     let nats = Nats::start();
     let coordinator = Coordinator::start(&nats).await;
@@ -284,6 +320,7 @@ async fn every_route_is_in_the_document_with_its_problems() {
             "GET /v1/runs/{id}/journal",
             "GET /v1/toolsets/{id}",
             "GET /v1/toolsets/{id}/declarations",
+            "GET /v1/toolsets/{id}/tools",
             "POST /v1/runs",
             "POST /v1/toolsets",
             "POST /v1/toolsets/{id}/check",

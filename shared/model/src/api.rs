@@ -125,6 +125,26 @@ pub struct ToolsetWarning {
     pub reason: String,
 }
 
+/// Answer of a search for tools.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FoundTools {
+    pub tools: Vec<FoundTool>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FoundTool {
+    /// `export.name`
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub tool: ToolName,
+    /// The higher, the better the hit; absent where nothing was searched for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<f32>,
+    /// The tool's type as in the compact rendering, before it the types that it uses.
+    pub signature: String,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

@@ -1,6 +1,6 @@
 use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _};
 
-use rewind_model::{McpServer, Rendering, Tool, Toolset, Workflow};
+use rewind_model::{McpServer, Rendering, Tool, ToolName, Toolset, Workflow};
 use serde_json::Value;
 
 use crate::{alias::Aliases, comment, doc::Doc, kinds::Kinds, lower::Lowering, name, print::Printer, ty::Type};
@@ -38,6 +38,26 @@ pub fn render(toolset: &Toolset, rendering: Rendering) -> String {
     aliases.settle(tools.flat_map(|tool| [&mut tool.arguments].into_iter().chain(&mut tool.result)));
     let printer = Printer { aliases: &aliases, one_line: !full, out: String::new() };
     module(printer, &exports, toolset, full)
+}
+
+/// One tool as the compact rendering has it: the types that it uses, a line each, then
+/// `export.name: Tool<…>; // what it does`. `None` when the toolset has no such tool.
+pub fn signature(toolset: &Toolset, name: &ToolName) -> Option<String> {
+    let (_, tool) = toolset.tool(name)?;
+    let mut aliases = Aliases::new(&OWN_TYPES);
+    let mut signature = Signature::of_tool(&name.name, tool, &mut aliases, false);
+    aliases.settle([&mut signature.arguments].into_iter().chain(&mut signature.result));
+    let mut printer = Printer { aliases: &aliases, one_line: true, out: String::new() };
+    for alias in aliases.iter() {
+        write!(printer.out, "type {} = ", alias.name).expect("a String takes every write");
+        printer.value(&alias.value, 0);
+        printer.out.push_str(";\n");
+    }
+    let own_name = name::member(&name.name);
+    let place = if own_name.starts_with('"') { format!("[{own_name}]") } else { format!(".{own_name}") };
+    let place = format!("{}{place}", name.export);
+    signature.print_at(&mut printer, &place);
+    Some(printer.out)
 }
 
 fn module<'a>(mut printer: Printer<'_, 'a>, exports: &[Export<'a>], toolset: &Toolset, full: bool) -> String {
@@ -97,19 +117,7 @@ impl<'a> Export<'a> {
         aliases: &mut Aliases<'a>,
         full: bool,
     ) -> Self {
-        let tools = tools
-            .iter()
-            .map(|(name, tool)| {
-                let label = format!("{name}Args");
-                let arguments = Lowering::new(&tool.input_schema, &label, aliases, full).run(Kinds::OBJECT);
-                let result = tool.output_schema.as_ref().map(|schema| {
-                    let label = format!("{name}Result");
-                    Lowering::new(schema, &label, aliases, full).run(Kinds::ALL)
-                });
-                let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
-                Signature { name, description, is_tool: true, arguments, result }
-            })
-            .collect();
+        let tools = tools.iter().map(|(name, tool)| Signature::of_tool(name, tool, aliases, full)).collect();
         Self { name, about, tools }
     }
 
@@ -162,20 +170,35 @@ fn unused_name(number: usize, toolset: &Toolset) -> String {
 }
 
 impl<'a> Signature<'a> {
+    fn of_tool(name: &'a str, tool: &'a Tool, aliases: &mut Aliases<'a>, docs: bool) -> Self {
+        let label = format!("{name}Args");
+        let arguments = Lowering::new(&tool.input_schema, &label, aliases, docs).run(Kinds::OBJECT);
+        let result = tool.output_schema.as_ref().map(|schema| {
+            let label = format!("{name}Result");
+            Lowering::new(schema, &label, aliases, docs).run(Kinds::ALL)
+        });
+        let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
+        Self { name, description, is_tool: true, arguments, result }
+    }
+
     fn print(&self, printer: &mut Printer<'_, 'a>) {
-        let description = self.description;
         if !printer.one_line {
-            let mut lines = Doc { description, tags: Vec::new() }.lines();
+            let mut lines = Doc { description: self.description, tags: Vec::new() }.lines();
             if self.result.is_none() && self.is_tool {
                 lines.push("@observed 0 results: any, for there is no output schema".to_owned());
             }
             printer.comment(&lines, 4);
         }
+        printer.out.push_str("    ");
+        self.print_at(printer, &name::member(self.name));
+    }
+
+    /// As the member `place`.
+    fn print_at(&self, printer: &mut Printer<'_, 'a>, place: &str) {
         let optional = printer.aliases.accept_empty(&self.arguments);
-        let member = name::member(self.name);
         if self.is_tool {
             let interface = if optional { "OptionalTool" } else { "Tool" };
-            write!(printer.out, "    {member}: {interface}<").expect("a String takes every write");
+            write!(printer.out, "{place}: {interface}<").expect("a String takes every write");
             printer.value(&self.arguments, 4);
             if let Some(result) = &self.result {
                 printer.out.push_str(", ");
@@ -184,7 +207,7 @@ impl<'a> Signature<'a> {
             printer.out.push_str(">;");
         } else {
             let mark = if optional { "?" } else { "" };
-            write!(printer.out, "    {member}: (input{mark}: ").expect("a String takes every write");
+            write!(printer.out, "{place}: (input{mark}: ").expect("a String takes every write");
             printer.value(&self.arguments, 4);
             printer.out.push_str(") => Promise<");
             match &self.result {
@@ -193,7 +216,7 @@ impl<'a> Signature<'a> {
             }
             printer.out.push_str(">;");
         }
-        let sentence = comment::sentence(description);
+        let sentence = comment::sentence(self.description);
         if printer.one_line && !sentence.is_empty() {
             write!(printer.out, " // {sentence}").expect("a String takes every write");
         }

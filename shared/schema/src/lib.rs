@@ -18,6 +18,7 @@ mod document;
 mod effort;
 mod error;
 mod hint;
+mod key;
 mod keyword;
 mod kinds;
 mod literal;
@@ -28,16 +29,18 @@ mod object;
 mod pin;
 mod prepare;
 mod print;
+mod shape;
 mod ty;
 mod validator;
 mod violation;
 
 pub use check::check_schema;
-pub use declarations::{is_export_name, render};
+pub use declarations::{is_export_name, render, signature};
 pub use error::SchemaError;
 pub use hint::{hint, nearest};
 pub use normalize::normalize;
 pub use pin::{Quarantine, pin_tools};
+pub use shape::{Observations, Observed};
 pub use validator::Validator;
 pub use violation::Violation;
 

@@ -5,7 +5,9 @@ use std::{
 
 use rewind_bus::{Bus, BusError, host::HostCall};
 use rewind_mcp::{Call, CallResult, Client, Endpoint, McpError, Unwrapped, unwrap};
-use rewind_model::{ErrorCode, Json, Limits, McpServer, Outcome, Payload, Policy, ToolFailure, ToolKind, TraceContext, Transport};
+use rewind_model::{
+    ErrorCode, Json, Limits, McpServer, Outcome, Payload, Policy, ToolFailure, ToolKind, TraceContext, Transport,
+};
 use tracing::Instrument;
 
 use crate::{Attempt, Sent, Tools, failure, trace};
