@@ -36,6 +36,8 @@ class Scenario:
     calls_per_session: int = 0
     # What an unknown session is answered with: 404 as specified, or 400 as much server code does.
     expired_status: int = 404
+    # Results by the tool's name, verbatim; they go before what a function here would do.
+    results: dict[str, Any] = field(default_factory=dict)
     # Latency of every call, in milliseconds.
     latency_ms: int = 0
 
@@ -165,6 +167,9 @@ class Server:
     async def call(self, message: dict[str, Any], reader, writer) -> None:
         params = message["params"]
         tool = getattr(self, "tool_" + params["name"], None)
+        fixed = self.scenario.results.get(params["name"])
+        if fixed is not None:
+            return respond(writer, 200, answer_to(message, fixed))
         if tool is None:
             raise Refuse(-32602, f"no tool {params['name']}")
         if self.scenario.latency_ms:

@@ -85,6 +85,15 @@ impl Api {
         self.accepted(Method::POST, "/v1/toolsets", Some(toolset)).await
     }
 
+    /// A rendering, `full` or `compact`.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn declarations(&self, toolset: &ToolsetId, rendering: &str) -> anyhow::Result<String> {
+        let path = format!("/v1/toolsets/{toolset}/declarations?rendering={rendering}");
+        Ok(self.send(Method::GET, &path, None).await?.error_for_status()?.text().await?)
+    }
+
     /// # Errors
     /// When it is refused.
     pub async fn start(&self, toolset: &ToolsetId, script: &str, input: Value) -> anyhow::Result<Run> {

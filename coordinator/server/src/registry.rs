@@ -1,8 +1,13 @@
 //! The toolsets that are registered, with their declarations, as they are needed.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
 
+use rewind_bus::cluster::Revised;
 use rewind_model::{ProblemCode, Rendering, Toolset, ToolsetId};
+use rewind_schema::Observations;
 
 use crate::{cache::Cache, pin::PinnedDocument, refusal::Refusal, search::Search, store::Store};
 
@@ -18,6 +23,18 @@ pub(crate) struct Pinned {
     full: String,
     compact: OnceLock<String>,
     search: OnceLock<Search>,
+    /// As of the revision that was looked at last.
+    learned: Mutex<Option<Arc<Learned>>>,
+}
+
+/// A toolset's declarations with what has been observed of results.
+#[derive(Debug, Default)]
+pub(crate) struct Learned {
+    /// Of the observations; 0 while there are none.
+    revision: u64,
+    observations: Observations,
+    full: OnceLock<String>,
+    compact: OnceLock<String>,
 }
 
 impl Pinned {
@@ -33,18 +50,38 @@ impl Pinned {
 
     fn new(toolset: Toolset, canonical: Vec<u8>) -> Self {
         let full = rewind_schema::render(&toolset, Rendering::Full);
-        Self { toolset, canonical, full, compact: OnceLock::new(), search: OnceLock::new() }
+        Self { toolset, canonical, full, compact: OnceLock::new(), search: OnceLock::new(), learned: Mutex::default() }
     }
 
-    /// The full rendering: what scripts are checked against.
+    /// The full rendering, without what has been observed: what a script is held to.
     pub(crate) fn declarations(&self) -> &str {
         &self.full
     }
 
-    pub(crate) fn rendering(&self, rendering: Rendering) -> &str {
-        match rendering {
-            Rendering::Full => &self.full,
-            Rendering::Compact => self.compact.get_or_init(|| rewind_schema::render(&self.toolset, rendering)),
+    /// What has been observed of the results of this toolset's tools, by now.
+    ///
+    /// # Errors
+    /// `store-unavailable`.
+    pub(crate) async fn learned(&self, store: &Store, id: &ToolsetId) -> Result<Arc<Learned>, Refusal> {
+        if self.toolset.tools().all(|(_, tool)| tool.output_schema.is_some()) {
+            return Ok(Arc::new(Learned::of(0, Observations::default())));
+        }
+        let Revised { value, revision } = store.ask(|bus| bus.observed::<Observations>(id)).await?;
+        let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*learned {
+            Some(known) if known.revision == revision => Ok(Arc::clone(known)),
+            _ => Ok(Arc::clone(learned.insert(Arc::new(Learned::of(revision, value))))),
+        }
+    }
+
+    /// A rendering with what has been observed.
+    pub(crate) fn rendering<'p>(&'p self, learned: &'p Learned, rendering: Rendering) -> &'p str {
+        let render = || rewind_schema::render_with(&self.toolset, &learned.observations, rendering);
+        match (rendering, learned.observations.tools.is_empty()) {
+            (Rendering::Full, true) => &self.full,
+            (Rendering::Full, false) => learned.full.get_or_init(render),
+            (Rendering::Compact, true) => self.compact.get_or_init(render),
+            (Rendering::Compact, false) => learned.compact.get_or_init(render),
         }
     }
 
@@ -55,6 +92,17 @@ impl Pinned {
     fn weight(pinned: &Arc<Self>) -> usize {
         // The parsed document and the compact rendering are about as large as the bytes.
         3 * pinned.canonical.len() + pinned.full.len()
+    }
+}
+
+impl Learned {
+    fn of(revision: u64, observations: Observations) -> Self {
+        Self { revision, observations, full: OnceLock::new(), compact: OnceLock::new() }
+    }
+
+    /// Results that were looked at, by tool.
+    pub(crate) fn results(&self) -> BTreeMap<String, u64> {
+        self.observations.tools.iter().map(|(tool, observed)| (tool.clone(), observed.results)).collect()
     }
 }
 

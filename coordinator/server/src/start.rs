@@ -28,8 +28,9 @@ pub(crate) enum Started {
 
 /// Starts a run, or finds the one that the idempotency key started.
 ///
-/// Two round trips to NATS when toolset and script are known: the append, on whose acknowledgement
-/// the run exists whatever happens next, and the command to the owner of its shard.
+/// Three round trips to NATS when toolset and script are known: what has been observed of results, the
+/// append, on whose acknowledgement the run exists whatever happens next, and the command to the owner
+/// of its shard.
 ///
 /// # Errors
 /// `invalid-request`, `unknown-toolset`, `script-rejected`, `script-too-large`, `idempotency-conflict`,
@@ -37,7 +38,8 @@ pub(crate) enum Started {
 pub(crate) async fn start(app: &App, request: StartRun, headers: &HeaderMap) -> Result<Started, Refusal> {
     check_bounds(&request)?;
     let pinned = app.registry.get(&app.store, &request.toolset).await?;
-    let verdict = app.checker.check(&app.store, &pinned, &request.script).await?;
+    let learned = pinned.learned(&app.store, &request.toolset).await?;
+    let verdict = app.checker.check(&app.store, &pinned, &learned, &request.script).await?;
     if !verdict.diagnostics.is_empty() {
         return Err(Refusal::script(verdict.diagnostics.clone()));
     }

@@ -53,9 +53,10 @@ pub(crate) async fn read(
         return Ok((json, pinned.canonical.clone()).into_response());
     }
     let registration = app.store.ask(|bus| bus.registration(&id)).await?.unwrap_or_default();
+    let observed = pinned.learned(&app.store, &id).await?.results();
     let toolset = pinned.toolset.clone();
     let Registration { tools, warnings, base, .. } = registration;
-    let entry = RegistryEntry { id, toolset, base, tools, warnings };
+    let entry = RegistryEntry { id, toolset, base, tools, warnings, observed };
     Ok(axum::Json(entry).into_response())
 }
 
@@ -71,8 +72,10 @@ pub(crate) async fn declarations(
 ) -> Result<Response, Refusal> {
     let rendering = query.parsed("rendering", parse_rendering)?.unwrap_or(Rendering::Full);
     query.finish()?;
-    let pinned = app.registry.get(&app.store, &parse_id(&id)?).await?;
-    let rendered = tokio::task::spawn_blocking(move || pinned.rendering(rendering).to_owned()).await;
+    let id = parse_id(&id)?;
+    let pinned = app.registry.get(&app.store, &id).await?;
+    let learned = pinned.learned(&app.store, &id).await?;
+    let rendered = tokio::task::spawn_blocking(move || pinned.rendering(&learned, rendering).to_owned()).await;
     let text = rendered.map_err(|error| Refusal::internal("render the declarations", &error))?;
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response())
 }
@@ -125,8 +128,10 @@ pub(crate) async fn check(
     Path(id): Path<String>,
     Body(request): Body<CheckScript>,
 ) -> Result<axum::Json<CheckedScript>, Refusal> {
-    let pinned = app.registry.get(&app.store, &parse_id(&id)?).await?;
-    let verdict = app.checker.check(&app.store, &pinned, &request.script).await?;
+    let id = parse_id(&id)?;
+    let pinned = app.registry.get(&app.store, &id).await?;
+    let learned = pinned.learned(&app.store, &id).await?;
+    let verdict = app.checker.check(&app.store, &pinned, &learned, &request.script).await?;
     let ok = verdict.diagnostics.is_empty();
     Ok(axum::Json(CheckedScript { ok, diagnostics: verdict.diagnostics.clone(), warnings: verdict.warnings.clone() }))
 }

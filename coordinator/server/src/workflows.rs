@@ -29,11 +29,15 @@ pub(crate) async fn pin(
     document.toolset.workflows = workflows.iter().map(|(name, workflow)| (name.clone(), pinned(workflow))).collect();
     let own = Arc::new(Pinned::of(document.toolset.clone())?);
     for (name, workflow) in &workflows {
-        let tools = match &workflow.toolset {
-            Some(id) => app.registry.get(&app.store, id).await?,
-            None => Arc::clone(&own),
+        let (tools, learned) = match &workflow.toolset {
+            Some(id) => {
+                let tools = app.registry.get(&app.store, id).await?;
+                let learned = tools.learned(&app.store, id).await?;
+                (tools, learned)
+            }
+            None => (Arc::clone(&own), Arc::default()),
         };
-        let verdict = app.checker.check(&app.store, &tools, &workflow.script).await?;
+        let verdict = app.checker.check(&app.store, &tools, &learned, &workflow.script).await?;
         if !verdict.diagnostics.is_empty() {
             let mut diagnostics = verdict.diagnostics.clone();
             diagnostics.iter_mut().for_each(|diagnostic| diagnostic.file = format!("workflows/{name}.ts"));

@@ -2,7 +2,8 @@
 //!
 //! [`Bus`] is one connection with all of Rewind's streams and buckets behind it; each noun has its
 //! file: the fenced [`journal`], [`command`]s to runs, [`host`] calls, [`blob`]s, the [`catalog`], the
-//! [`cluster`]'s leases, API [`key`]s. Every name on the wire is in [`names`].
+//! [`cluster`]'s leases, API [`key`]s, what
+//! results looked like. Every name on the wire is in [`names`].
 
 pub mod blob;
 pub mod catalog;
@@ -14,6 +15,7 @@ pub mod host;
 pub mod journal;
 pub mod key;
 pub mod names;
+mod observed;
 mod publish;
 mod streams;
 mod timer;

@@ -14,6 +14,8 @@ pub const CLUSTER: &str = "REWIND_CLUSTER";
 pub const CATALOG: &str = "REWIND_CATALOG";
 /// Object store: payloads too large for a message, by digest.
 pub const BLOBS: &str = "REWIND_BLOBS";
+/// KV: what results of tools without an output schema looked like, by toolset.
+pub const OBSERVED: &str = "REWIND_OBSERVED";
 /// KV: hashes of API keys.
 pub const KEYS: &str = "REWIND_KEYS";
 

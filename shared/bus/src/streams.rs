@@ -17,6 +17,7 @@ pub(crate) async fn ensure(bus: &Bus) -> Result<(), BusError> {
         (names::CLUSTER, "Rewind: live nodes, owners of shards, the leading coordinator"),
         (names::CATALOG, "Rewind: toolsets and compiled scripts, by digest"),
         (names::KEYS, "Rewind: hashes of API keys"),
+        (names::OBSERVED, "Rewind: keys and types of results that were seen, never values"),
     ] {
         if bus.jetstream.get_key_value(bucket).await.is_err() {
             let config =

@@ -115,6 +115,9 @@ pub struct RegistryEntry {
     pub tools: BTreeMap<String, usize>,
     /// What was said when the toolset was last registered. Not part of its id.
     pub warnings: Vec<ToolsetWarning>,
+    /// Number of results from which the result types of tools without an output schema were learned.
+    #[serde(default)]
+    pub observed: BTreeMap<String, u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

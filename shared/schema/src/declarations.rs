@@ -3,7 +3,10 @@ use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _};
 use rewind_model::{McpServer, Rendering, Tool, ToolName, Toolset, Workflow};
 use serde_json::Value;
 
-use crate::{alias::Aliases, comment, doc::Doc, kinds::Kinds, lower::Lowering, name, print::Printer, ty::Type};
+use crate::{
+    alias::Aliases, comment, doc::Doc, kinds::Kinds, learned, lower::Lowering, name, print::Printer,
+    shape::Observations, ty::Type,
+};
 
 /// What the module exports besides its servers. A server of such a name would not be reachable.
 const OWN: [&str; 4] = ["host", "sleep", "ToolError", "workflows"];
@@ -22,7 +25,14 @@ pub fn is_export_name(name: &str) -> bool {
 ///
 /// It wants `lib: ["ES2023"]` and nothing else; [`crate::ENVIRONMENT`] has the globals of scripts.
 pub fn render(toolset: &Toolset, rendering: Rendering) -> String {
+    render_with(toolset, &Observations::default(), rendering)
+}
+
+/// As [`render`], with the result types that were learned from results, each marked `@observed`. The
+/// compact rendering has them at its end, so that what they change leaves all before them as it was.
+pub fn render_with(toolset: &Toolset, observations: &Observations, rendering: Rendering) -> String {
     let full = rendering == Rendering::Full;
+    let none = Observations::default();
     let mut aliases = Aliases::new(&OWN_TYPES);
     let mut exports: Vec<Export<'_>> = toolset
         .mcp_servers
@@ -34,10 +44,14 @@ pub fn render(toolset: &Toolset, rendering: Rendering) -> String {
     if !toolset.workflows.is_empty() {
         exports.push(Export::of_workflows(&toolset.workflows, &mut aliases, full));
     }
+    if full {
+        exports.iter_mut().for_each(|export| export.learn(observations));
+    }
     let tools = exports.iter_mut().flat_map(|export| &mut export.tools);
     aliases.settle(tools.flat_map(|tool| [&mut tool.arguments].into_iter().chain(&mut tool.result)));
     let printer = Printer { aliases: &aliases, one_line: !full, out: String::new() };
-    module(printer, &exports, toolset, full)
+    let learned = if full { &none } else { observations };
+    module(printer, &exports, toolset, learned, full)
 }
 
 /// One tool as the compact rendering has it: the types that it uses, a line each, then
@@ -60,7 +74,13 @@ pub fn signature(toolset: &Toolset, name: &ToolName) -> Option<String> {
     Some(printer.out)
 }
 
-fn module<'a>(mut printer: Printer<'_, 'a>, exports: &[Export<'a>], toolset: &Toolset, full: bool) -> String {
+fn module<'a>(
+    mut printer: Printer<'_, 'a>,
+    exports: &[Export<'a>],
+    toolset: &Toolset,
+    learned: &'a Observations,
+    full: bool,
+) -> String {
     let prelude = if full { include_str!("prelude.full.d.ts") } else { include_str!("prelude.compact.d.ts") };
     if !full {
         printer.out.push_str("// Without a second type argument the result is any: no output schema, none observed.\n");
@@ -83,8 +103,21 @@ fn module<'a>(mut printer: Printer<'_, 'a>, exports: &[Export<'a>], toolset: &To
         }
         export.print(&mut printer, number, toolset);
     }
+    if !learned.tools.is_empty() {
+        printer.out.push_str("  /** What results looked like so far; no promise. */\n  interface Observed {\n");
+        for (tool, observed) in &learned.tools {
+            write!(printer.out, "    {}: ", name::string(tool)).expect("a String takes every write");
+            printer.value(&learned::of(&observed.shape), 4);
+            writeln!(printer.out, "; // @observed {}", results(observed.results)).expect("a String takes every write");
+        }
+        printer.out.push_str("  }\n");
+    }
     printer.out.push_str("}\n");
     printer.out
+}
+
+fn results(count: u64) -> String {
+    if count == 1 { "1 result".to_owned() } else { format!("{count} results") }
 }
 
 /// One export of the module: a server, or the host.
@@ -101,6 +134,8 @@ struct Signature<'a> {
     description: &'a str,
     /// A tool has `raw`, a workflow has not.
     is_tool: bool,
+    /// Results from which `result` was learned.
+    observed: Option<u64>,
     arguments: Type<'a>,
     result: Option<Type<'a>>,
 }
@@ -132,11 +167,21 @@ impl<'a> Export<'a> {
                 let arguments = lower(workflow.input_schema.as_ref(), "Input").unwrap_or(Type::ANY_VALUE);
                 let result = lower(workflow.output_schema.as_ref(), "Result");
                 let description = workflow.description.as_deref().unwrap_or_default();
-                Signature { name, description, is_tool: false, arguments, result }
+                Signature { name, description, is_tool: false, observed: None, arguments, result }
             })
             .collect();
         let about = "Each call is a run of its own; it resolves with that run's result.";
         Self { name: Toolset::WORKFLOWS, about: Some(about), tools }
+    }
+
+    /// Tools without an output schema get the type of the results that were seen.
+    fn learn(&mut self, observations: &'a Observations) {
+        for signature in self.tools.iter_mut().filter(|signature| signature.is_tool && signature.result.is_none()) {
+            if let Some(observed) = observations.tools.get(&format!("{}.{}", self.name, signature.name)) {
+                signature.result = Some(learned::of(&observed.shape));
+                signature.observed = Some(observed.results);
+            }
+        }
     }
 
     fn print(&self, printer: &mut Printer<'_, 'a>, number: usize, toolset: &Toolset) {
@@ -178,14 +223,18 @@ impl<'a> Signature<'a> {
             Lowering::new(schema, &label, aliases, docs).run(Kinds::ALL)
         });
         let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
-        Self { name, description, is_tool: true, arguments, result }
+        Self { name, description, is_tool: true, observed: None, arguments, result }
     }
 
     fn print(&self, printer: &mut Printer<'_, 'a>) {
         if !printer.one_line {
             let mut lines = Doc { description: self.description, tags: Vec::new() }.lines();
-            if self.result.is_none() && self.is_tool {
-                lines.push("@observed 0 results: any, for there is no output schema".to_owned());
+            match self.observed {
+                Some(count) => lines.push(format!("@observed {}, which promise nothing", results(count))),
+                None if self.result.is_none() && self.is_tool => {
+                    lines.push("@observed 0 results: any, for there is no output schema".to_owned());
+                }
+                None => {}
             }
             printer.comment(&lines, 4);
         }

@@ -21,6 +21,7 @@ mod hint;
 mod key;
 mod keyword;
 mod kinds;
+mod learned;
 mod literal;
 mod lower;
 mod name;
@@ -35,7 +36,7 @@ mod validator;
 mod violation;
 
 pub use check::check_schema;
-pub use declarations::{is_export_name, render, signature};
+pub use declarations::{is_export_name, render, render_with, signature};
 pub use error::SchemaError;
 pub use hint::{hint, nearest};
 pub use normalize::normalize;

@@ -6,7 +6,7 @@ use rewind_model::{Limits, NodeId};
 use rewind_sandbox::{Pool, ScriptLimits};
 use tokio::sync::Semaphore;
 
-use crate::library::Library;
+use crate::{library::Library, observer::Observer};
 
 /// What every actor of a node shares. `id` changes when the node has lost its lease: it is then
 /// another node as far as every journal is concerned.
@@ -22,6 +22,7 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
     pub(crate) dispatcher: Dispatcher,
     pub(crate) library: Library,
+    pub(crate) observer: Observer,
     pub(crate) limits: Limits,
     pub(crate) script_limits: ScriptLimits,
     /// Runs being read and replayed at once: a mass take-over must not fill the memory.

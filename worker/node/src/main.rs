@@ -6,6 +6,7 @@ mod config;
 mod context;
 mod library;
 mod node;
+mod observer;
 mod run;
 mod shard;
 mod stack;

@@ -23,9 +23,12 @@ use crate::{
     config::Config,
     context::{Context, Shared},
     library::Library,
+    observer::Observer,
     shard::{Arguments as ShardArguments, ShardActor, ShardMessage},
 };
 
+/// For what is left to be written down at the end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Runs that are read and replayed at once.
 const LOADING: usize = 16;
 
@@ -46,8 +49,10 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
     let executable = std::env::current_exe().context("finding the node's own executable")?;
     let sandboxes = PoolConfig { processes: usize::from(config.sandboxes), ..PoolConfig::new(executable, [SANDBOX]) };
     let pool = Pool::start(sandboxes).await.context("starting the sandboxes")?;
+    let (observer, observing) = Observer::start(bus.clone());
     let shared = Arc::new(Shared {
         pool,
+        observer,
         dispatcher: Dispatcher::new(bus.clone(), limits),
         library: Library::new(bus.clone(), limits),
         limits,
@@ -62,6 +67,9 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
     }
     node.send_message(NodeMessage::Leave)?;
     stopped.await?;
+    shared.observer.finish().await;
+    // NATS may be away.
+    let _ = tokio::time::timeout(LAST_WORDS, observing).await;
     shared.bus.flush().await;
     Ok(())
 }

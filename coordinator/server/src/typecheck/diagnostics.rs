@@ -36,6 +36,18 @@ pub(super) fn parse(output: &str, toolset: &Toolset) -> Vec<Diagnostic> {
     with_entry_named(found)
 }
 
+/// Those of `strict` that are not in `held_to`: wrong by observed types alone, and so warnings.
+pub(super) fn by_observation(strict: Vec<Diagnostic>, held_to: &[Diagnostic]) -> Vec<Diagnostic> {
+    let place = |found: &Diagnostic| (found.line, found.column, found.code.clone());
+    let known: Vec<_> = held_to.iter().map(place).collect();
+    let mut warnings: Vec<_> = strict.into_iter().filter(|found| !known.contains(&place(found))).collect();
+    for warning in &mut warnings {
+        let hint = "the result type was learned from earlier results (@observed), which promises nothing";
+        warning.hint = Some(warning.hint.as_ref().map_or_else(|| hint.to_owned(), |own| format!("{own} ({hint})")));
+    }
+    warnings
+}
+
 fn head(line: &str) -> Option<Diagnostic> {
     let (place, rest) = line.split_once("): error ")?;
     let (file, position) = place.rsplit_once('(')?;

@@ -14,12 +14,17 @@ use std::{
 };
 
 use rewind_bus::catalog::CompiledScript;
-use rewind_model::{Diagnostic, Digest, Limits, ProblemCode};
+use rewind_model::{Diagnostic, Digest, Limits, ProblemCode, Rendering};
 use tokio::sync::{OnceCell, Semaphore};
 
 pub(crate) use compiler::CompilerError;
 
-use crate::{cache::Cache, refusal::Refusal, registry::Pinned, store::Store};
+use crate::{
+    cache::Cache,
+    refusal::Refusal,
+    registry::{Learned, Pinned},
+    store::Store,
+};
 use compiler::{Compiler, Ended};
 
 /// Compilers that run at once: each takes about one core.
@@ -76,23 +81,32 @@ impl Checker {
         })
     }
 
-    /// Checks `source` against the declarations of `pinned`. When it passes, it is in the catalog.
+    /// Checks `source` against the declarations of `pinned`. When it passes, it is in the catalog. What is
+    /// wrong only by types that were `learned` is a warning: an observation is no promise.
     ///
     /// # Errors
     /// `script-too-large`, `busy`, `store-unavailable`; a script that is wrong is a verdict, no error.
-    pub(crate) async fn check(&self, store: &Store, pinned: &Pinned, source: &str) -> Result<Arc<Verdict>, Refusal> {
+    pub(crate) async fn check(
+        &self,
+        store: &Store,
+        pinned: &Pinned,
+        learned: &Learned,
+        source: &str,
+    ) -> Result<Arc<Verdict>, Refusal> {
         let limit = Limits::DEFAULT.script_bytes;
         if source.len() > limit {
             let detail = format!("the script has {} bytes; the limit is {limit}", source.len());
             return Err(Refusal::new(ProblemCode::ScriptTooLarge, detail));
         }
-        let digest = self.digest(pinned, source);
+        let declarations = pinned.rendering(learned, Rendering::Full);
+        let digest = self.digest(declarations, source);
         if let Some(verdict) = self.remembered(digest) {
             return Ok(verdict);
         }
         let cell = Arc::clone(self.lock_under_way().entry(digest).or_default());
         // When whoever began goes away (its client hung up), the next one who waits begins anew.
-        let verdict = cell.get_or_try_init(|| self.find_out(store, pinned, source, digest)).await.cloned();
+        let verdict =
+            cell.get_or_try_init(|| self.find_out(store, pinned, declarations, source, digest)).await.cloned();
         let mut under_way = self.lock_under_way();
         if under_way.get(&digest).is_some_and(|current| Arc::ptr_eq(current, &cell)) {
             under_way.remove(&digest);
@@ -124,8 +138,8 @@ impl Checker {
         Ok(self.remember(verdict).warnings.clone())
     }
 
-    fn digest(&self, pinned: &Pinned, source: &str) -> Digest {
-        let parts = [VERSION, self.compiler.version(), rewind_schema::ENVIRONMENT, pinned.declarations(), source];
+    fn digest(&self, declarations: &str, source: &str) -> Digest {
+        let parts = [VERSION, self.compiler.version(), rewind_schema::ENVIRONMENT, declarations, source];
         Digest::of_parts(parts.map(str::as_bytes))
     }
 
@@ -133,6 +147,7 @@ impl Checker {
         &self,
         store: &Store,
         pinned: &Pinned,
+        declarations: &str,
         source: &str,
         digest: Digest,
     ) -> Result<Arc<Verdict>, Refusal> {
@@ -145,24 +160,39 @@ impl Checker {
             return Ok(self.remember(Verdict { digest, diagnostics: findings.errors, warnings: findings.warnings }));
         }
         let _permit = self.permit().await?;
-        let ended = self.compiler.compile(source, pinned.declarations()).await;
-        let verdict = match ended.map_err(|error| Refusal::internal("type-check the script", &error))? {
+        let compile = async |declarations: &str| {
+            let ended = self.compiler.compile(source, declarations).await;
+            ended.map_err(|error| Refusal::internal("type-check the script", &error))
+        };
+        let mut warnings = findings.warnings;
+        let mut ended = compile(declarations).await?;
+        if let Ended::Refused { output } = &ended
+            && declarations != pinned.declarations()
+        {
+            let strict = diagnostics::parse(output, &pinned.toolset);
+            ended = compile(pinned.declarations()).await?;
+            let held_to = match &ended {
+                Ended::Refused { output } => diagnostics::parse(output, &pinned.toolset),
+                Ended::Passed { .. } | Ended::OverLimit(_) => Vec::new(),
+            };
+            warnings.extend(diagnostics::by_observation(strict, &held_to));
+        }
+        let verdict = match ended {
             Ended::Passed { javascript, source_map } => {
-                let warnings = findings.warnings.clone();
-                let compiled = CompiledScript { javascript, source_map, source: source.to_owned(), warnings };
+                let compiled =
+                    CompiledScript { javascript, source_map, source: source.to_owned(), warnings: warnings.clone() };
                 store.ask(|bus| bus.put_script(digest, &compiled)).await?;
-                Verdict { digest, diagnostics: Vec::new(), warnings: findings.warnings }
+                Verdict { digest, diagnostics: Vec::new(), warnings }
             }
             Ended::Refused { output } => {
                 let diagnostics = diagnostics::parse(&output, &pinned.toolset);
                 if diagnostics.is_empty() {
                     return Err(Refusal::internal("type-check the script", &format!("tsc said {output:?}")));
                 }
-                Verdict { digest, diagnostics, warnings: findings.warnings }
+                Verdict { digest, diagnostics, warnings }
             }
             Ended::OverLimit(why) => {
-                let diagnostics = vec![diagnostics::own("RW1004", 1, 1, why)];
-                Verdict { digest, diagnostics, warnings: findings.warnings }
+                Verdict { digest, diagnostics: vec![diagnostics::own("RW1004", 1, 1, why)], warnings }
             }
         };
         Ok(self.remember(verdict))

@@ -16,7 +16,7 @@ use super::{
     append::append,
     script::{Script, ScriptError, error, limit_error},
 };
-use crate::{context::Context, library::LibraryError};
+use crate::{context::Context, library::LibraryError, observer::Seen};
 
 /// Sandboxes that may die under a run's own hands before it fails: the first time, other runs were in
 /// the process too; the second time it was alone.
@@ -42,6 +42,8 @@ pub(crate) struct Draft {
     records: Vec<Record>,
     pub(crate) effects: Vec<Effect>,
     deliveries: Vec<Delivery>,
+    /// Results of tools without an output schema.
+    seen: Vec<Seen>,
     /// The script has to be brought up to the journal's end.
     replay: bool,
     /// The journal as it was just read, so that the replay need not read it again.
@@ -211,11 +213,21 @@ impl Live {
 
     fn take(&mut self, draft: &mut Draft, records: Vec<Record>) -> Result<(), TurnError> {
         for record in records {
+            draft.seen.extend(self.seen(&record));
             draft.effects.extend(self.run.fold(&record)?);
             draft.deliveries.extend(Delivery::of(&record));
             draft.records.push(record);
         }
         Ok(())
+    }
+
+    /// The result in `record`, if it teaches something about its tool.
+    fn seen(&self, record: &Record) -> Option<Seen> {
+        let Record::Completed { seq, outcome: Outcome::Ok(Payload::Inline(result)), .. } = record else { return None };
+        let Call::Tool { tool, raw: false, .. } = &self.run.outstanding().get(seq)?.call else { return None };
+        let (_, pinned) = self.script.tools.find(tool)?;
+        let toolset = self.run.spec()?.toolset.clone();
+        pinned.output_schema.is_none().then(|| Seen { toolset, tool: tool.clone(), result: result.clone() })
     }
 
     /// Tells the script all that there is to tell, and takes what it says, until it only waits.
@@ -336,6 +348,7 @@ impl Live {
         let id = self.run.id().clone();
         let summary = Summary::of(&self.run, self.created_at).ok_or_else(|| TurnError::Empty(id.clone()))?;
         self.sequence = append(&context.bus, &id, &summary, records, self.sequence, &context.limits).await?;
+        draft.seen.drain(..).for_each(|seen| context.observer.see(seen));
         Ok(())
     }
 
