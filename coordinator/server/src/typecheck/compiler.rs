@@ -22,11 +22,19 @@ const MEMORY_GOAL: &str = "700MiB";
 /// Bytes of diagnostics that are read.
 const OUTPUT_LIMIT: u64 = 1 << 20;
 
-/// `noResolve`: no path and no reference in a script makes the compiler read a file.
+/// `noResolve`: no path and no reference in a script makes the compiler read a file. `lib`: ES2023 without
+/// what the sandbox has not, shared memory and what shows the garbage collector; `Intl` stands in `es5`, and
+/// its use is refused by `scan`.
 const CONFIG: &str = r#"{"compilerOptions": {
   "strict": true, "noImplicitAny": false, "useUnknownInCatchVariables": false,
   "target": "ES2023", "module": "ESNext", "moduleResolution": "bundler", "moduleDetection": "force",
-  "lib": ["ES2023"], "types": [], "noResolve": true, "skipLibCheck": false, "skipDefaultLibCheck": true,
+  "lib": ["es5", "es2015", "es2016.array.include", "es2017.arraybuffer", "es2017.date", "es2017.object",
+    "es2017.string", "es2017.typedarrays", "es2018.asynciterable", "es2018.asyncgenerator", "es2018.promise",
+    "es2018.regexp", "es2019.array", "es2019.object", "es2019.string", "es2019.symbol", "es2020.bigint",
+    "es2020.date", "es2020.number", "es2020.promise", "es2020.symbol.wellknown", "es2020.string", "es2021.promise",
+    "es2021.string", "es2022.array", "es2022.error", "es2022.object", "es2022.regexp", "es2022.string",
+    "es2023.array", "es2023.collection"],
+  "types": [], "noResolve": true, "skipLibCheck": false, "skipDefaultLibCheck": true,
   "sourceMap": true, "noEmitOnError": true, "newLine": "lf", "pretty": false
 }, "files": ["script.ts", "rewind-entry.ts", "rewind-tools.d.ts", "rewind-environment.d.ts"]}"#;
 

@@ -18,13 +18,21 @@ pub(super) struct Findings {
 }
 
 pub(super) fn scan(source: &str) -> Findings {
-    let mut scanner =
-        Scanner { rest: source, line: 1, column: 1, open: Vec::new(), before: None, found: Findings::default() };
+    let mut scanner = Scanner {
+        source,
+        rest: source,
+        line: 1,
+        column: 1,
+        open: Vec::new(),
+        before: None,
+        found: Findings::default(),
+    };
     while scanner.step() {}
     scanner.found
 }
 
 struct Scanner<'s> {
+    source: &'s str,
     rest: &'s str,
     line: u32,
     /// In UTF-16 code units, from 1.
@@ -53,6 +61,11 @@ impl Scanner<'_> {
                 self.template();
             }
             '/' if self.regex_may_start() => self.regex(),
+            'I' if self.is_intl() => {
+                let message = "scripts have no `Intl`: it differs from machine to machine, and a run may be replayed on another one";
+                self.found.errors.push(own("RW1006", self.line, self.column, message));
+                self.bump();
+            }
             '(' | '[' | '{' => return self.open(next),
             ')' | ']' => {
                 self.open.pop();
@@ -137,6 +150,15 @@ impl Scanner<'_> {
                 _ => {}
             }
         }
+    }
+
+    /// Does the global `Intl` stand here? A member or a part of a longer name is another thing.
+    fn is_intl(&self) -> bool {
+        let name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
+        let before = &self.source[..self.source.len() - self.rest.len()];
+        let member = before.trim_end().ends_with('.') && !before.trim_end().ends_with("...");
+        let begins = !member && !before.ends_with(name);
+        begins && self.rest.strip_prefix("Intl").is_some_and(|rest| rest.starts_with('.'))
     }
 
     fn regex_may_start(&self) -> bool {
@@ -245,6 +267,14 @@ mod tests {
         let places: Vec<_> = found.warnings.iter().map(|warning| (warning.line, warning.column)).collect();
         assert_eq!(places, [(1, 1), (3, 1)]);
         assert_eq!(errors("/// <reference lib=\"dom\" />\n"), ["RW1005 1:1"]);
+    }
+
+    #[test]
+    fn intl_is_refused_where_it_is_the_global() {
+        assert_eq!(errors("const f =\n  new Intl.NumberFormat('de');"), ["RW1006 2:7"]);
+        for source in ["x.Intl.y", "MyIntl.x", "'Intl.x'", "// Intl.x", "Intl", "{ Intl: 1 }"] {
+            assert_eq!(errors(source), [] as [String; 0], "{source}");
+        }
     }
 
     #[test]

@@ -451,6 +451,10 @@ function install(host) {
   } }.queueMicrotask);
   delete globalThis.Atomics;
   delete globalThis.SharedArrayBuffer;
+  // What scripts are type-checked against is ECMAScript 2023: what is newer is not there by accident.
+  for (const name of ['AsyncDisposableStack', 'DisposableStack', 'Float16Array', 'InternalError', 'Iterator', 'SuppressedError']) {
+    delete globalThis[name];
+  }
   // It would show a script the frames of this file.
   delete Error.prepareStackTrace;
   const web = lazily(host);
