@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 use rewind_model::{
-    CheckScript, CheckedScript, FoundTools, McpServer, RegisteredToolset, RegistryEntry, Tool, ToolsetId, Transport,
+    CheckScript, CheckedScript, FoundTools, McpServer, RegisteredToolset, RegistryEntry, Toolset, ToolsetId, Transport,
 };
 
 use crate::{
@@ -63,10 +63,13 @@ async fn show(client: &Client, args: &ClientArgs, id: &ToolsetId) -> Result<Exit
         write_json(&answer.body)?;
         return Ok(Exit::Done);
     }
-    let RegistryEntry { toolset, .. } = answer.to()?;
+    let RegistryEntry { toolset, base, observed, .. } = answer.to()?;
     let paint = Paint::for_stdout();
     let mut out = io::stdout().lock();
     writeln!(out, "{id}")?;
+    if let Some(base) = base {
+        writeln!(out, "derived from {base}")?;
+    }
     let mut servers = Table::new(&[("SERVER", Align::Left), ("TOOLS", Align::Right), ("URL", Align::Left)]);
     for (export, server) in &toolset.mcp_servers {
         servers.row([export.into(), server.tools.len().to_string().into(), where_it_is(server).into()]);
@@ -77,8 +80,18 @@ async fn show(client: &Client, args: &ClientArgs, id: &ToolsetId) -> Result<Exit
     }
     let mut tools = Table::new(&[("TOOL", Align::Left), ("RESULT", Align::Left), ("DESCRIPTION", Align::Left)]);
     for (name, tool) in toolset.tools() {
-        let result = if tool.output_schema.is_some() { "declared" } else { "any" };
-        tools.row([name.to_string().into(), result.into(), summary(tool).into()]);
+        let result = match (&tool.output_schema, observed.get(&name.to_string())) {
+            (Some(_), _) => "declared".to_owned(),
+            (None, Some(results)) => format!("observed {results}"),
+            (None, None) => "any".to_owned(),
+        };
+        let about = tool.description.as_deref().or(tool.title.as_deref());
+        tools.row([name.to_string().into(), result.into(), summary(about).into()]);
+    }
+    for (name, workflow) in &toolset.workflows {
+        let result = if workflow.output_schema.is_some() { "declared" } else { "any" };
+        let about = summary(workflow.description.as_deref());
+        tools.row([format!("{}.{name}", Toolset::WORKFLOWS).into(), result.into(), about.into()]);
     }
     if !tools.is_empty() {
         writeln!(out)?;
@@ -99,10 +112,9 @@ fn where_it_is(server: &McpServer) -> String {
 }
 
 /// The beginning of a tool's description that fits a line of a table.
-fn summary(tool: &Tool) -> String {
+fn summary(description: Option<&str>) -> String {
     const LONGEST: usize = 80;
-    let text = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or("");
-    let line = text.trim().lines().next().unwrap_or("");
+    let line = description.unwrap_or_default().trim().lines().next().unwrap_or("");
     match line.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.to_owned(),

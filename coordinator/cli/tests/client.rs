@@ -288,7 +288,7 @@ async fn toolset_commands_print_what_the_api_says() {
             canonical if canonical.contains("canonical") => reply(200, document.clone()),
             _ => {
                 let pinned: Value = serde_json::from_str(&document).unwrap();
-                reply(200, json!({"id": TOOLSET, "toolset": pinned, "tools": {"docs": 1}, "warnings": []}).to_string())
+                reply(200, json!({"id": TOOLSET, "toolset": pinned, "tools": {"docs": 1}, "warnings": [], "observed": {"docs.find": 7}, "base": TOOLSET}).to_string())
             }
         })
         .await;
@@ -304,7 +304,11 @@ async fn toolset_commands_print_what_the_api_says() {
     let bytes = rewind(&api.url, &["toolset", "show", TOOLSET, "--canonical"]).await;
     assert_eq!(bytes.stdout, canonical, "exactly these bytes, without a newline");
     let shown = rewind(&api.url, &["toolset", "show", TOOLSET]).await;
-    assert!(shown.stdout.contains("docs.find  any     Finds a page.\n"), "{}", shown.stdout);
+    assert!(
+        shown.stdout.contains("docs.find  observed 7  Finds a page.\n") && shown.stdout.contains("derived from ts_0"),
+        "{}",
+        shown.stdout
+    );
 
     let full = rewind(&api.url, &["toolset", "declarations", TOOLSET, "--rendering", "full"]).await;
     assert_eq!(full.stdout, "/declarations?rendering=full\n");

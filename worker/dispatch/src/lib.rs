@@ -9,7 +9,9 @@ mod dispatcher;
 mod failure;
 mod tools;
 mod trace;
+mod validators;
 
 pub use attempt::{Attempt, Sent};
 pub use dispatcher::Dispatcher;
 pub use tools::Tools;
+pub use validators::Validators;

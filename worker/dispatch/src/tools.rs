@@ -3,27 +3,29 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use rewind_model::{ErrorCode, Json, Limits, Policy, Tool, ToolFailure, ToolKind, ToolName, Toolset};
+use rewind_model::{ErrorCode, Json, Policy, Tool, ToolFailure, ToolKind, ToolName, Toolset};
 use rewind_schema::{Validator, Violation};
+
+use crate::Validators;
 
 /// A toolset made ready for calls: validators are built on first use and kept.
 #[derive(Debug)]
 pub struct Tools {
     toolset: Toolset,
-    limits: Limits,
-    validators: HashMap<ToolName, Validators>,
+    validators: Arc<Validators>,
+    of_tools: HashMap<ToolName, OfTool>,
 }
 
 #[derive(Debug, Default)]
-struct Validators {
+struct OfTool {
     input: OnceLock<Option<Arc<Validator>>>,
     output: OnceLock<Option<Arc<Validator>>>,
 }
 
 impl Tools {
-    pub fn new(toolset: Toolset, limits: Limits) -> Self {
-        let validators = toolset.tools().map(|(name, _)| (name, Validators::default())).collect();
-        Self { toolset, limits, validators }
+    pub fn new(toolset: Toolset, validators: Arc<Validators>) -> Self {
+        let of_tools = toolset.tools().map(|(name, _)| (name, OfTool::default())).collect();
+        Self { toolset, validators, of_tools }
     }
 
     pub fn toolset(&self) -> &Toolset {
@@ -54,8 +56,8 @@ impl Tools {
                 format!("{tool} is not a tool of this run's toolset"),
             ));
         };
-        let built = &self.validators.get(tool)?.input;
-        let validator = built.get_or_init(|| build(tool, &pinned.input_schema, &self.limits));
+        let built = &self.of_tools.get(tool)?.input;
+        let validator = built.get_or_init(|| build(tool, &pinned.input_schema, &self.validators));
         let violations = validator.as_ref()?.validate_json(arguments.as_str()).err()?;
         Some(ToolFailure::new(
             ErrorCode::InvalidArguments,
@@ -67,8 +69,8 @@ impl Tools {
     pub fn result_refusal(&self, tool: &ToolName, result: &Json) -> Option<ToolFailure> {
         let (_, pinned) = self.find(tool)?;
         let schema = pinned.output_schema.as_ref()?;
-        let built = &self.validators.get(tool)?.output;
-        let validator = built.get_or_init(|| build(tool, schema, &self.limits));
+        let built = &self.of_tools.get(tool)?.output;
+        let validator = built.get_or_init(|| build(tool, schema, &self.validators));
         let violations = validator.as_ref()?.validate_json(result.as_str()).err()?;
         Some(ToolFailure::new(
             ErrorCode::InvalidResult,
@@ -79,9 +81,9 @@ impl Tools {
 
 /// Registration has checked the schema. If this build cannot use it all the same, the call is sent
 /// unchecked: the server checks it, too.
-fn build(tool: &ToolName, schema: &serde_json::Value, limits: &Limits) -> Option<Arc<Validator>> {
-    match Validator::new(schema, limits) {
-        Ok((validator, _)) => Some(Arc::new(validator)),
+fn build(tool: &ToolName, schema: &serde_json::Value, validators: &Validators) -> Option<Arc<Validator>> {
+    match validators.of(schema) {
+        Ok(validator) => Some(validator),
         Err(error) => {
             tracing::warn!(%tool, %error, "a pinned schema cannot be used; calls go out unchecked");
             None

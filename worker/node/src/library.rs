@@ -7,7 +7,7 @@ use std::{
 };
 
 use rewind_bus::{Bus, BusError, catalog::CompiledScript};
-use rewind_dispatch::Tools;
+use rewind_dispatch::{Tools, Validators};
 use rewind_model::{Digest, Limits, ToolsetId};
 
 /// Entries of each kind. What is still in use outlives its place here.
@@ -16,7 +16,7 @@ const KEPT: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Library {
     bus: Bus,
-    limits: Limits,
+    validators: Arc<Validators>,
     tools: Mutex<HashMap<ToolsetId, Arc<Tools>>>,
     scripts: Mutex<HashMap<Digest, Arc<CompiledScript>>>,
 }
@@ -31,7 +31,7 @@ pub(crate) enum LibraryError {
 
 impl Library {
     pub(crate) fn new(bus: Bus, limits: Limits) -> Self {
-        Self { bus, limits, tools: Mutex::default(), scripts: Mutex::default() }
+        Self { bus, validators: Arc::new(Validators::new(limits)), tools: Mutex::default(), scripts: Mutex::default() }
     }
 
     pub(crate) async fn tools(&self, id: &ToolsetId) -> Result<Arc<Tools>, LibraryError> {
@@ -40,7 +40,7 @@ impl Library {
         }
         let toolset = self.bus.retry("read a toolset", || self.bus.toolset(id)).await?;
         let toolset = toolset.ok_or_else(|| LibraryError::Missing(format!("the toolset {id}")))?;
-        Ok(keep(&self.tools, id.clone(), Tools::new(toolset, self.limits)))
+        Ok(keep(&self.tools, id.clone(), Tools::new(toolset, Arc::clone(&self.validators))))
     }
 
     pub(crate) async fn script(&self, digest: Digest) -> Result<Arc<CompiledScript>, LibraryError> {
