@@ -178,7 +178,16 @@ mod tests {
 
     fn called(seq: Seq, arguments: String) -> Record {
         let arguments = Payload::Inline(Json::parse(arguments).expect("JSON"));
-        Record::Called { at: at(10), seq, call: Call::Tool { tool: ToolName::new("host", "t"), arguments, raw: false } }
+        Record::Called {
+            at: at(10),
+            seq,
+            call: Call::Tool {
+                tool: ToolName::new("host", "t"),
+                arguments,
+                raw: false,
+                terms: rewind_run::Terms::default(),
+            },
+        }
     }
 
     fn view(records: Vec<Record>, after: Seq) -> Journal {

@@ -25,7 +25,7 @@ pub use id::{Id, IdError, IdKind, NodeId, RunId, Shard, ToolsetId};
 pub use json::Json;
 pub use limits::Limits;
 pub use listed::{ListedTool, MalformedTool};
-pub use policy::{Delivery, Policy, Retry};
+pub use policy::{Approval, Delivery, Policy, Retry};
 pub use problem::ProblemCode;
 pub use timestamp::Timestamp;
 pub use toolset::{HttpTool, McpServer, Tool, ToolKind, Toolset, ToolsetError, Transport, Workflow};

@@ -13,13 +13,34 @@ pub struct Policy {
     #[serde(with = "duration_text")]
     pub timeout: Duration,
     pub retry: Retry,
+    #[serde(default, skip_serializing_if = "Approval::is_never")]
+    pub approval: Approval,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
     /// Sent again with the same key after an interruption.
+    #[default]
     AtLeastOnce,
+    /// Never sent again once it may have been sent.
+    AtMostOnce,
+}
+
+/// Does a person decide before a call is sent?
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Approval {
+    #[default]
+    Never,
+    Always,
+}
+
+impl Approval {
+    /// Toolsets from before there were approvals keep their ids.
+    fn is_never(&self) -> bool {
+        *self == Self::Never
+    }
 }
 
 /// Attempts of a call that was interrupted (never of one that the tool answered).
@@ -36,7 +57,12 @@ pub struct Retry {
 
 impl Default for Policy {
     fn default() -> Self {
-        Self { delivery: Delivery::AtLeastOnce, timeout: Duration::from_secs(60), retry: Retry::default() }
+        Self {
+            delivery: Delivery::AtLeastOnce,
+            timeout: Duration::from_secs(60),
+            retry: Retry::default(),
+            approval: Approval::Never,
+        }
     }
 }
 

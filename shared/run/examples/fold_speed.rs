@@ -105,7 +105,12 @@ fn begin(run: &RunId) -> Entry {
 
 fn called(seq: Seq) -> Result<Record, serde_json::Error> {
     let arguments = Payload::Inline(Json::parse(format!("{{\"title\":\"Issue {seq}\",\"labels\":[\"bug\"]}}"))?);
-    let call = Call::Tool { tool: ToolName::new("github", "create_issue"), arguments, raw: false };
+    let call = Call::Tool {
+        tool: ToolName::new("github", "create_issue"),
+        arguments,
+        raw: false,
+        terms: rewind_run::Terms::default(),
+    };
     Ok(Record::Called { at: Timestamp::from_unix_ms(seq.into()), seq, call })
 }
 

@@ -1,26 +1,51 @@
 //! What happened to a run, and which records that asks for.
 
-use rewind_model::{Json, Limits, NodeId, Outcome, Payload, Policy, RunError, Seq, Timestamp, ToolFailure, ToolName};
+use rewind_model::{
+    ErrorCode, Json, Limits, NodeId, Outcome, Payload, Policy, RunError, Seq, Timestamp, ToolFailure, ToolName,
+};
+use serde::{Deserialize, Serialize};
 
-use crate::{Call, End, Phase, Record, Run};
+use crate::{Call, End, Phase, Record, Run, Terms};
+
+/// Bytes of a name that somebody gave: of a decision, or of themselves.
+const LONGEST_NAME: usize = 256;
 
 /// Something that happened to a run.
 #[derive(Debug, Clone)]
 pub enum Input<'a> {
-    /// This node owns the run's shard since `epoch`.
-    Adopt { node: NodeId, epoch: u64 },
+    /// This node owns the run's shard since `epoch`. `lost`: of what is outstanding, nothing is at work
+    /// and nothing in a queue.
+    Adopt { node: NodeId, epoch: u64, lost: bool },
     /// The script ran until it could only wait.
     Script(ScriptTurn),
     /// A tool answered.
     Answer { seq: Seq, attempt: u32, outcome: Outcome },
-    /// An attempt ended without an answer. The policy is the tool's pinned one.
-    Interrupted { seq: Seq, attempt: u32, failure: ToolFailure, policy: &'a Policy },
+    /// An attempt ended without an answer. The policy is the tool's pinned one; `sent`: the tool may have
+    /// got the call.
+    Interrupted { seq: Seq, attempt: u32, failure: ToolFailure, sent: bool, policy: &'a Policy },
+    /// Somebody decides about a parked call.
+    Decide { seq: Seq, verdict: Verdict },
+    /// Somebody wants the run to end.
+    Cancel,
     /// The time that was armed for this call may have come.
     Due { seq: Seq },
     /// The node would like to free the run's memory.
     Idle,
     /// The run cannot go on (nondeterminism, a crashed sandbox).
     Broken(RunError),
+}
+
+/// What somebody wants to become of a parked call. `decision` names the request, so that of several one
+/// can see which one it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub decision: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    pub approved: bool,
+    /// For the script, when it is rejected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// What a script did, with a verdict on each call.
@@ -55,12 +80,14 @@ impl Run {
             return Vec::new();
         }
         match input {
-            Input::Adopt { node, epoch } => self.decide_adopt(at, node, epoch),
+            Input::Adopt { node, epoch, lost } => self.decide_adopt(at, node, epoch, lost),
             Input::Script(turn) => self.decide_script(at, turn),
             Input::Answer { seq, attempt, outcome } => self.decide_answer(at, seq, attempt, outcome),
-            Input::Interrupted { seq, attempt, failure, policy } => {
-                self.decide_interrupted(at, seq, attempt, failure, policy)
+            Input::Interrupted { seq, attempt, failure, sent, policy } => {
+                self.decide_interrupted(at, seq, attempt, failure, sent, policy)
             }
+            Input::Decide { seq, verdict } => self.decide_verdict(at, seq, verdict),
+            Input::Cancel => vec![Record::Ended { at, end: End::Cancelled }],
             Input::Due { seq } => self.decide_due(now, at, seq),
             Input::Idle => self.decide_idle(at),
             Input::Broken(error) => {
@@ -69,23 +96,54 @@ impl Run {
         }
     }
 
-    fn decide_adopt(&self, at: Timestamp, node: NodeId, epoch: u64) -> Vec<Record> {
-        match self.owner() {
-            Some(owner) if owner.node == node && owner.epoch == epoch => Vec::new(),
-            _ => vec![Record::Adopted { at, node, epoch }],
+    /// What must not be sent twice and was being sent has an unknown outcome.
+    fn decide_adopt(&self, at: Timestamp, node: NodeId, epoch: u64, lost: bool) -> Vec<Record> {
+        let owned = self.owner().is_some_and(|owner| owner.node == node && owner.epoch == epoch);
+        let mut records = if owned { Vec::new() } else { vec![Record::Adopted { at, node, epoch }] };
+        for (seq, pending) in self.outstanding() {
+            let unknown = match pending.phase {
+                Phase::Unknown { attempt } => Some(attempt),
+                Phase::Sent { attempt } | Phase::Elsewhere { attempt } if pending.call.terms().at_most_once => {
+                    (lost || !owned && !pending.call.is_queued_elsewhere()).then_some(attempt)
+                }
+                _ => None,
+            };
+            if let (Some(attempt), Call::Tool { tool, .. }) = (unknown, &pending.call) {
+                let why = "the node that had sent it was lost";
+                records.push(Record::Completed {
+                    at,
+                    seq: *seq,
+                    attempt,
+                    outcome: Outcome::Err(outcome_unknown(tool, why)),
+                });
+            }
         }
+        records
+    }
+
+    fn decide_verdict(&self, at: Timestamp, seq: Seq, verdict: Verdict) -> Vec<Record> {
+        let Some(pending) = self.outstanding().get(&seq) else { return Vec::new() };
+        let (Phase::Parked { .. }, Call::Tool { tool, .. }) = (pending.phase, &pending.call) else { return Vec::new() };
+        let Verdict { mut decision, mut by, approved, message } = verdict;
+        by.iter_mut().chain([&mut decision]).for_each(|text| cut(text, LONGEST_NAME));
+        if approved {
+            return vec![Record::Approved { at, seq, decision, by }];
+        }
+        let message = message.unwrap_or_else(|| format!("{tool} was rejected"));
+        let failure = bounded_failure(ToolFailure::new(ErrorCode::Rejected, message), &self.limits);
+        vec![Record::Rejected { at, seq, decision, by, failure }]
     }
 
     fn decide_answer(&self, at: Timestamp, seq: Seq, attempt: u32, outcome: Outcome) -> Vec<Record> {
         match self.outstanding().get(&seq).map(|pending| pending.phase) {
-            Some(Phase::Sent { .. } | Phase::BackingOff { .. }) => {
+            Some(Phase::Sent { .. } | Phase::BackingOff { .. } | Phase::Elsewhere { .. } | Phase::Unknown { .. }) => {
                 let outcome = match outcome {
                     Outcome::Ok(payload) => Outcome::Ok(payload),
                     Outcome::Err(failure) => Outcome::Err(bounded_failure(failure, &self.limits)),
                 };
                 vec![Record::Completed { at, seq, attempt: attempt.max(1), outcome }]
             }
-            Some(Phase::Queued | Phase::Sleeping) | None => Vec::new(),
+            Some(Phase::Queued | Phase::Sleeping | Phase::Parked { .. }) | None => Vec::new(),
         }
     }
 
@@ -95,15 +153,23 @@ impl Run {
         seq: Seq,
         attempt: u32,
         failure: ToolFailure,
+        sent: bool,
         policy: &Policy,
     ) -> Vec<Record> {
         let Some(pending) = self.outstanding().get(&seq) else { return Vec::new() };
         match pending.phase {
             // An attempt after a back-off goes out without a record of its own: see `Run::due`.
-            Phase::Sent { attempt: last } | Phase::BackingOff { attempt: last, .. } if last == attempt => {}
-            Phase::Sent { .. } | Phase::BackingOff { .. } | Phase::Queued | Phase::Sleeping => return Vec::new(),
+            Phase::Sent { attempt: last }
+            | Phase::Elsewhere { attempt: last }
+            | Phase::BackingOff { attempt: last, .. }
+                if last == attempt => {}
+            _ => return Vec::new(),
         }
         let failure = bounded_failure(failure, &self.limits);
+        if let (true, Call::Tool { tool, terms: Terms { at_most_once: true, .. }, .. }) = (sent, &pending.call) {
+            let failure = bounded_failure(outcome_unknown(tool, &failure.message), &self.limits);
+            return vec![Record::Completed { at, seq, attempt, outcome: Outcome::Err(failure) }];
+        }
         match policy.retry.wait_after(pending.failures + 1) {
             Some(wait) => vec![Record::AttemptFailed { at, seq, attempt, failure, retry_at: at.plus(wait) }],
             None => vec![Record::Completed { at, seq, attempt, outcome: Outcome::Err(failure) }],
@@ -112,8 +178,12 @@ impl Run {
 
     /// Never early, by the wall clock itself: `at` may be ahead of it.
     fn decide_due(&self, now: Timestamp, at: Timestamp, seq: Seq) -> Vec<Record> {
-        match self.outstanding().get(&seq).map(|pending| &pending.call) {
-            Some(Call::Sleep { until }) if now >= *until => vec![Record::Fired { at, seq }],
+        let Some(pending) = self.outstanding().get(&seq) else { return Vec::new() };
+        match (&pending.call, pending.phase) {
+            (Call::Sleep { until }, _) if now >= *until => vec![Record::Fired { at, seq }],
+            (call, Phase::BackingOff { attempt, until }) if now >= until && call.terms().at_most_once => {
+                vec![Record::Retried { at, seq, attempt }]
+            }
             _ => Vec::new(),
         }
     }
@@ -186,12 +256,12 @@ fn recorded(at: Timestamp, new: NewCall, limits: &Limits) -> Record {
     let NewCall { seq, call, refused } = new;
     match call {
         Call::Sleep { .. } => Record::Called { at, seq, call },
-        Call::Tool { tool, arguments, raw } => match refused.or_else(|| too_large(&tool, &arguments, limits)) {
+        Call::Tool { tool, arguments, raw, terms } => match refused.or_else(|| too_large(&tool, &arguments, limits)) {
             Some(failure) => {
                 let failure = bounded_failure(failure, limits);
                 Record::Refused { at, seq, tool, arguments: arguments.digest(), failure }
             }
-            None => Record::Called { at, seq, call: Call::Tool { tool, arguments, raw } },
+            None => Record::Called { at, seq, call: Call::Tool { tool, arguments, raw, terms } },
         },
     }
 }
@@ -200,7 +270,7 @@ fn too_large(tool: &ToolName, arguments: &Payload, limits: &Limits) -> Option<To
     (arguments.size() > limits.argument_bytes as u64).then(|| {
         let message =
             format!("the arguments of {tool} are {} bytes; the limit is {}", arguments.size(), limits.argument_bytes);
-        ToolFailure::new(rewind_model::ErrorCode::TooLarge, message)
+        ToolFailure::new(ErrorCode::TooLarge, message)
     })
 }
 
@@ -215,6 +285,11 @@ fn ended(end: ScriptEnd, limits: &Limits) -> End {
         ScriptEnd::Returned(result) => End::Completed { result: Payload::Inline(result) },
         ScriptEnd::Failed(error) => End::Failed { error: bounded(error, limits) },
     }
+}
+
+fn outcome_unknown(tool: &ToolName, why: &str) -> ToolFailure {
+    let message = format!("{tool} may have been done or not, and must not be done twice: {why}");
+    ToolFailure { retryable: false, ..ToolFailure::new(ErrorCode::OutcomeUnknown, message) }
 }
 
 fn failed(at: Timestamp, code: &str, message: String) -> Record {

@@ -29,12 +29,15 @@ impl Delivery {
                 (seq, at, Delivered::Value(payload.clone()))
             }
             Record::Completed { seq, at, outcome: Outcome::Err(failure), .. }
-            | Record::Refused { seq, at, failure, .. } => (seq, at, Delivered::Failure(failure.clone())),
+            | Record::Refused { seq, at, failure, .. }
+            | Record::Rejected { seq, at, failure, .. } => (seq, at, Delivered::Failure(failure.clone())),
             Record::Fired { seq, at } => (seq, at, Delivered::Slept),
             Record::Created { .. }
             | Record::Adopted { .. }
             | Record::Called { .. }
             | Record::AttemptFailed { .. }
+            | Record::Retried { .. }
+            | Record::Approved { .. }
             | Record::Logged { .. }
             | Record::Waiting { .. }
             | Record::Ended { .. } => return None,

@@ -13,9 +13,9 @@ mod record;
 mod replay;
 mod run;
 
-pub use decide::{Input, NewCall, ScriptEnd, ScriptTurn};
+pub use decide::{Input, NewCall, ScriptEnd, ScriptTurn, Verdict};
 pub use delivery::{Delivered, Delivery};
 pub use entry::{Entry, EntryError};
-pub use record::{Call, End, Record, Spec};
+pub use record::{Call, End, Record, Spec, Terms};
 pub use replay::{Divergence, Replay};
-pub use run::{Effect, IllegalRecord, Owner, Pending, Phase, Run, Why};
+pub use run::{Effect, IllegalRecord, Owner, ParkReason, Pending, Phase, Run, Why};

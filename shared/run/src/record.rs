@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use rewind_model::{
-    Digest, NodeId, Outcome, Payload, RunError, Seq, Timestamp, ToolFailure, ToolName, Toolset, ToolsetId, TraceContext,
+    Approval, Delivery, Digest, NodeId, Outcome, Payload, Policy, RunError, Seq, Timestamp, ToolFailure, ToolName,
+    Toolset, ToolsetId, TraceContext,
 };
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,25 @@ pub enum Record {
     Refused { at: Timestamp, seq: Seq, tool: ToolName, arguments: Digest, failure: ToolFailure },
     /// An attempt ended without an answer; the next one goes out at `retry_at`.
     AttemptFailed { at: Timestamp, seq: Seq, attempt: u32, failure: ToolFailure, retry_at: Timestamp },
+    /// A call that must not be sent twice goes out again: the attempt before it was not sent.
+    Retried { at: Timestamp, seq: Seq, attempt: u32 },
+    /// Somebody let a parked call go. `decision` is of the request that did.
+    Approved {
+        at: Timestamp,
+        seq: Seq,
+        decision: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
+    /// Somebody ended a parked call: the script gets the failure.
+    Rejected {
+        at: Timestamp,
+        seq: Seq,
+        decision: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        failure: ToolFailure,
+    },
     /// A call ended. `attempt` is the one that brought the outcome.
     Completed { at: Timestamp, seq: Seq, attempt: u32, outcome: Outcome },
     /// A sleep is over.
@@ -73,9 +93,32 @@ pub enum Call {
         /// The script asked for the whole MCP result.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         raw: bool,
+        #[serde(default, skip_serializing_if = "Terms::are_usual")]
+        terms: Terms,
     },
     /// Absolute, so that a crash neither shortens nor lengthens it.
     Sleep { until: Timestamp },
+}
+
+/// What the tool's pinned policy says of how a call goes through states.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// Never sent again once it may have been sent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_most_once: bool,
+    /// Parked until somebody lets it go.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub approval: bool,
+}
+
+impl Terms {
+    pub fn of(policy: &Policy) -> Self {
+        Self { at_most_once: policy.delivery == Delivery::AtMostOnce, approval: policy.approval == Approval::Always }
+    }
+
+    fn are_usual(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,6 +135,13 @@ impl Call {
     pub fn is_queued_elsewhere(&self) -> bool {
         matches!(self, Call::Tool { tool, .. } if tool.export == Toolset::HOST)
     }
+
+    pub fn terms(&self) -> Terms {
+        match self {
+            Call::Tool { terms, .. } => *terms,
+            Call::Sleep { .. } => Terms::default(),
+        }
+    }
 }
 
 impl Record {
@@ -102,6 +152,9 @@ impl Record {
             | Record::Called { at, .. }
             | Record::Refused { at, .. }
             | Record::AttemptFailed { at, .. }
+            | Record::Retried { at, .. }
+            | Record::Approved { at, .. }
+            | Record::Rejected { at, .. }
             | Record::Completed { at, .. }
             | Record::Fired { at, .. }
             | Record::Logged { at, .. }
@@ -118,6 +171,9 @@ impl Record {
             Record::Called { .. } => "called",
             Record::Refused { .. } => "refused",
             Record::AttemptFailed { .. } => "attempt_failed",
+            Record::Retried { .. } => "retried",
+            Record::Approved { .. } => "approved",
+            Record::Rejected { .. } => "rejected",
             Record::Completed { .. } => "completed",
             Record::Fired { .. } => "fired",
             Record::Logged { .. } => "logged",
@@ -138,7 +194,9 @@ impl Record {
                 arguments.inline_size() + tool.name.len() + tool.export.len()
             }
             Record::Refused { tool, failure, .. } => tool.name.len() + failure.message.len() + json(&failure.details),
-            Record::AttemptFailed { failure, .. } | Record::Completed { outcome: Outcome::Err(failure), .. } => {
+            Record::AttemptFailed { failure, .. }
+            | Record::Rejected { failure, .. }
+            | Record::Completed { outcome: Outcome::Err(failure), .. } => {
                 failure.message.len() + json(&failure.details)
             }
             Record::Completed { outcome: Outcome::Ok(payload), .. } => payload.inline_size(),
@@ -150,6 +208,8 @@ impl Record {
             Record::Ended { end: End::Cancelled, .. }
             | Record::Adopted { .. }
             | Record::Called { call: Call::Sleep { .. }, .. }
+            | Record::Retried { .. }
+            | Record::Approved { .. }
             | Record::Fired { .. }
             | Record::Waiting { .. } => 0,
         }
@@ -166,6 +226,9 @@ impl Record {
             | Record::Called { call: Call::Sleep { .. }, .. }
             | Record::Refused { .. }
             | Record::AttemptFailed { .. }
+            | Record::Retried { .. }
+            | Record::Approved { .. }
+            | Record::Rejected { .. }
             | Record::Completed { outcome: Outcome::Err(_), .. }
             | Record::Fired { .. }
             | Record::Logged { .. }

@@ -52,6 +52,9 @@ impl Replay {
             Record::Created { .. }
             | Record::Adopted { .. }
             | Record::AttemptFailed { .. }
+            | Record::Retried { .. }
+            | Record::Approved { .. }
+            | Record::Rejected { .. }
             | Record::Completed { .. }
             | Record::Fired { .. }
             | Record::Waiting { .. }
@@ -112,8 +115,8 @@ impl Recorded {
                 *seq == made.seq && until == now
             }
             (
-                Recorded::Made(seq, Call::Tool { tool, arguments, raw }),
-                Call::Tool { tool: tool_now, arguments: arguments_now, raw: raw_now },
+                Recorded::Made(seq, Call::Tool { tool, arguments, raw, .. }),
+                Call::Tool { tool: tool_now, arguments: arguments_now, raw: raw_now, .. },
             ) => {
                 *seq == made.seq
                     && tool == tool_now
@@ -139,7 +142,7 @@ impl Recorded {
 /// Names the call; its arguments are the user's, so only their digest is shown.
 fn describe(call: &Call) -> String {
     match call {
-        Call::Tool { tool, arguments, raw } => {
+        Call::Tool { tool, arguments, raw, .. } => {
             let raw = if *raw { ".raw" } else { "" };
             format!("{tool}{raw} with arguments {}", short(&arguments.digest()))
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rewind_model::{Key, Limits, NodeId, RunId, RunStatus, Seq, Timestamp};
 
-use crate::{Call, End, Record, Spec};
+use crate::{Call, End, Record, Spec, Terms};
 
 /// A run as its records so far make it. Results are not kept: they are in the journal and in the
 /// script's memory.
@@ -56,7 +56,37 @@ pub enum Phase {
         attempt: u32,
         until: Timestamp,
     },
+    /// Waits for somebody to decide; if they let it go, it goes out as attempt number `attempt`. It takes
+    /// none of the places that calls in flight have.
+    Parked {
+        reason: ParkReason,
+        attempt: u32,
+    },
+    /// Must not be sent twice, and is in a queue that an owner before put it into: that queue has it, or
+    /// its answer is on the way.
+    Elsewhere {
+        attempt: u32,
+    },
+    /// Must not be sent twice, and was with an owner before: nobody knows what became of it.
+    Unknown {
+        attempt: u32,
+    },
     Sleeping,
+}
+
+/// Why a call waits for a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParkReason {
+    /// Its tool's policy asks for one.
+    Approval,
+}
+
+impl ParkReason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Approval => "approval",
+        }
+    }
 }
 
 /// What a record calls for, once it is durable. A replay drops these.
@@ -97,6 +127,8 @@ pub enum Why {
     NotOutstanding(Seq),
     #[error("call {0} is not of the kind that this record is about")]
     WrongKind(Seq),
+    #[error("call {0} is not parked")]
+    NotParked(Seq),
     #[error("call {seq} has not been sent as attempt {attempt}")]
     NotSent { seq: Seq, attempt: u32 },
 }
@@ -188,15 +220,24 @@ impl Run {
     }
 
     /// What the coming of an armed time calls for when [`Run::decide`] records nothing for it: the
-    /// next attempt of a call that backs off (its `AttemptFailed` is the durable fact behind it), or
-    /// the same time again, if whoever armed it has a faster clock than `now`.
+    /// next attempt of a call that backs off (its `AttemptFailed` is the durable fact behind it; one that
+    /// must not be sent twice is recorded before), or the same time again, if whoever armed it has a faster
+    /// clock than `now`.
     pub fn due(&self, now: Timestamp, seq: Seq) -> Option<Effect> {
         let pending = self.pending.get(&seq)?;
         match (&pending.call, pending.phase) {
+            (call, Phase::BackingOff { until, .. }) if now >= until && call.terms().at_most_once => None,
             (_, Phase::BackingOff { attempt, until }) if now >= until => Some(Effect::Dispatch { seq, attempt }),
             (Call::Sleep { until }, Phase::Sleeping) if now >= *until => None,
             (_, Phase::BackingOff { .. } | Phase::Sleeping) => pending.effect(seq),
-            (_, Phase::Queued | Phase::Sent { .. }) => None,
+            (
+                _,
+                Phase::Queued
+                | Phase::Sent { .. }
+                | Phase::Parked { .. }
+                | Phase::Elsewhere { .. }
+                | Phase::Unknown { .. },
+            ) => None,
         }
     }
 
@@ -228,14 +269,30 @@ impl Run {
                 Err(Why::WrongSeq { given: *seq, expected: self.made + 1 })
             }
             Record::AttemptFailed { seq, attempt, .. } => match self.phase(*seq)? {
-                Phase::Sent { attempt: last } | Phase::BackingOff { attempt: last, .. } if last == *attempt => Ok(()),
+                Phase::Sent { attempt: last }
+                | Phase::Elsewhere { attempt: last }
+                | Phase::BackingOff { attempt: last, .. }
+                    if last == *attempt =>
+                {
+                    Ok(())
+                }
                 _ => Err(Why::NotSent { seq: *seq, attempt: *attempt }),
+            },
+            Record::Retried { seq, attempt, .. } => match self.phase(*seq)? {
+                Phase::BackingOff { attempt: next, .. } if next == *attempt => Ok(()),
+                _ => Err(Why::NotSent { seq: *seq, attempt: *attempt }),
+            },
+            Record::Approved { seq, .. } | Record::Rejected { seq, .. } => match self.phase(*seq)? {
+                Phase::Parked { .. } => Ok(()),
+                _ => Err(Why::NotParked(*seq)),
             },
             // The answer to any attempt is the answer: all carry the same key, and a host worker
             // counts redeliveries that the run has not heard of.
             Record::Completed { seq, attempt, .. } => match self.phase(*seq)? {
-                Phase::Sent { .. } | Phase::BackingOff { .. } => Ok(()),
-                Phase::Queued => Err(Why::NotSent { seq: *seq, attempt: *attempt }),
+                Phase::Sent { .. } | Phase::BackingOff { .. } | Phase::Elsewhere { .. } | Phase::Unknown { .. } => {
+                    Ok(())
+                }
+                Phase::Queued | Phase::Parked { .. } => Err(Why::NotSent { seq: *seq, attempt: *attempt }),
                 Phase::Sleeping => Err(Why::WrongKind(*seq)),
             },
             Record::Fired { seq, .. } => match self.pending.get(seq) {
@@ -276,7 +333,15 @@ impl Run {
                 pending.phase = Phase::BackingOff { attempt: attempt + 1, until: *retry_at };
                 pending.effect(*seq).into_iter().collect()
             }
-            Record::Completed { seq, .. } => self.complete(*seq),
+            Record::Retried { seq, attempt, .. } => self.send(*seq, *attempt),
+            Record::Approved { seq, .. } => match self.pending.get(seq).map(|pending| pending.phase) {
+                Some(Phase::Parked { attempt, .. }) => {
+                    self.in_flight += 1;
+                    self.send(*seq, attempt)
+                }
+                _ => Vec::new(),
+            },
+            Record::Completed { seq, .. } | Record::Rejected { seq, .. } => self.complete(*seq),
             Record::Fired { seq, .. } => {
                 self.pending.remove(seq);
                 Vec::new()
@@ -290,17 +355,25 @@ impl Run {
         }
     }
 
-    /// Whatever the owner before was sending is lost with it: it is sent again, as one attempt more.
-    /// What it had queued is still that attempt.
+    fn send(&mut self, seq: Seq, attempt: u32) -> Vec<Effect> {
+        let Some(pending) = self.pending.get_mut(&seq) else { return Vec::new() };
+        pending.phase = Phase::Sent { attempt };
+        pending.effect(seq).into_iter().collect()
+    }
+
+    /// Whatever the owner before was sending is lost with it: it is sent again, as one attempt more,
+    /// unless it must not be. What it had queued is still that attempt.
     fn adopt(&mut self, at: Timestamp, owner: Owner) -> Vec<Effect> {
         self.owner = Some(owner);
         self.started_at.get_or_insert(at);
         for pending in self.pending.values_mut() {
-            if let Phase::Sent { attempt } = &mut pending.phase
-                && !pending.call.is_queued_elsewhere()
-            {
-                *attempt += 1;
-            }
+            let Phase::Sent { attempt } = pending.phase else { continue };
+            pending.phase = match (pending.call.is_queued_elsewhere(), pending.call.terms().at_most_once) {
+                (true, false) => Phase::Sent { attempt },
+                (false, false) => Phase::Sent { attempt: attempt + 1 },
+                (true, true) => Phase::Elsewhere { attempt },
+                (false, true) => Phase::Unknown { attempt },
+            };
         }
         self.pending()
     }
@@ -309,6 +382,9 @@ impl Run {
         self.made = seq;
         let phase = match call {
             Call::Sleep { .. } => Phase::Sleeping,
+            Call::Tool { terms: Terms { approval: true, .. }, .. } => {
+                Phase::Parked { reason: ParkReason::Approval, attempt: 1 }
+            }
             Call::Tool { .. } if self.in_flight >= self.limits.calls_in_flight => Phase::Queued,
             Call::Tool { .. } => {
                 self.in_flight += 1;
@@ -323,8 +399,15 @@ impl Run {
     }
 
     fn complete(&mut self, seq: Seq) -> Vec<Effect> {
-        self.pending.remove(&seq);
+        let ended = self.pending.remove(&seq);
+        if ended.is_some_and(|ended| matches!(ended.phase, Phase::Parked { .. })) {
+            return Vec::new();
+        }
         self.in_flight -= 1;
+        // Calls that were let go after a decision may be over the limit.
+        if self.in_flight >= self.limits.calls_in_flight {
+            return Vec::new();
+        }
         let mut later = self.pending.range_mut(self.dequeued + 1..);
         let Some((seq, next)) = later.find(|(_, pending)| pending.phase == Phase::Queued) else {
             return Vec::new();
@@ -344,7 +427,9 @@ impl Run {
         self.in_flight = 0;
         std::mem::take(&mut self.pending)
             .into_iter()
-            .filter(|(_, pending)| pending.phase != Phase::Queued)
+            .filter(|(_, pending)| {
+                !matches!(pending.phase, Phase::Queued | Phase::Parked { .. } | Phase::Unknown { .. })
+            })
             .map(|(seq, pending)| Effect::Abandon { seq, call: pending.call })
             .collect()
     }
@@ -353,7 +438,7 @@ impl Run {
 impl Pending {
     fn effect(&self, seq: Seq) -> Option<Effect> {
         match (&self.call, self.phase) {
-            (_, Phase::Queued) => None,
+            (_, Phase::Queued | Phase::Parked { .. } | Phase::Elsewhere { .. } | Phase::Unknown { .. }) => None,
             (_, Phase::Sent { attempt }) => Some(Effect::Dispatch { seq, attempt }),
             (_, Phase::BackingOff { until, .. }) => Some(Effect::Arm { seq, at: until }),
             (Call::Sleep { until }, Phase::Sleeping) => Some(Effect::Arm { seq, at: *until }),

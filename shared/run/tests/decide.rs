@@ -5,7 +5,7 @@ mod fixtures;
 
 use fixtures::{adopted, at, created, failure, folded, inline, json, new_call, policy, sleep, tool};
 use rewind_model::{ErrorCode, Json, Limits, Outcome, RunError, RunStatus, Seq, Timestamp, ToolFailure};
-use rewind_run::{Call, Effect, End, Input, NewCall, Phase, Record, Run, ScriptEnd, ScriptTurn};
+use rewind_run::{Call, Effect, End, Input, NewCall, Phase, Record, Run, ScriptEnd, ScriptTurn, Terms};
 
 fn running(limits: Limits) -> Run {
     folded(limits, &[created(), adopted(1)])
@@ -31,7 +31,7 @@ fn answer(seq: Seq, attempt: u32, text: &str) -> Input<'static> {
 
 fn interrupt(run: &mut Run, now: Timestamp, attempt: u32) -> Vec<Record> {
     let policy = policy();
-    step(run, now, Input::Interrupted { seq: 1, attempt, failure: failure(), policy: &policy })
+    step(run, now, Input::Interrupted { seq: 1, attempt, failure: failure(), sent: true, policy: &policy })
 }
 
 fn error_of(records: &[Record]) -> &RunError {
@@ -72,7 +72,7 @@ fn a_take_over_sends_again_under_the_next_number() {
     let mut run = running(Limits::DEFAULT);
     step(&mut run, at(2), Input::Script(script(vec![tool("{}"), sleep(500)])));
     for epoch in 2..10 {
-        let adopt = Input::Adopt { node: fixtures::node(epoch), epoch };
+        let adopt = Input::Adopt { node: fixtures::node(epoch), epoch, lost: false };
         assert_eq!(step(&mut run, at(3), adopt.clone()).len(), 1);
         assert!(step(&mut run, at(3), adopt).is_empty(), "it owns the run already");
         let again = Effect::Dispatch { seq: 1, attempt: epoch as u32 };
@@ -261,10 +261,10 @@ fn an_end_abandons_what_is_outstanding() {
     assert_eq!(effects, abandoned, "a queued call was never sent");
     let policy = policy();
     for input in [
-        Input::Adopt { node: fixtures::node(2), epoch: 2 },
+        Input::Adopt { node: fixtures::node(2), epoch: 2, lost: false },
         Input::Script(ScriptTurn { end: Some(ScriptEnd::Returned(Json::null())), ..ScriptTurn::default() }),
         answer(1, 1, "null"),
-        Input::Interrupted { seq: 1, attempt: 1, failure: failure(), policy: &policy },
+        Input::Interrupted { seq: 1, attempt: 1, failure: failure(), sent: true, policy: &policy },
         Input::Due { seq: 3 },
         Input::Idle,
         Input::Broken(RunError { code: "x".into(), message: "y".into(), tool: None, key: None, stack: None }),
@@ -280,6 +280,7 @@ fn a_call_in_a_queue_is_the_same_attempt_for_the_next_owner() {
         tool: rewind_model::ToolName::new(export, "refund"),
         arguments: inline("null"),
         raw: false,
+        terms: Terms::default(),
     };
     let mut run = running(Limits::DEFAULT);
     for (seq, export) in [(1, "host"), (2, "bank")] {
@@ -308,7 +309,11 @@ fn no_failure_is_too_large_for_the_journal() {
         let mut records = step(&mut run, at(2), Input::Script(turn));
         let policy = policy();
         let failure = failing(details);
-        records.extend(step(&mut run, at(3), Input::Interrupted { seq: 2, attempt: 1, failure, policy: &policy }));
+        records.extend(step(
+            &mut run,
+            at(3),
+            Input::Interrupted { seq: 2, attempt: 1, failure, sent: true, policy: &policy },
+        ));
         let outcome = Outcome::Err(failing(details));
         records.extend(step(&mut run, at(4), Input::Answer { seq: 2, attempt: 1, outcome }));
         let failures: Vec<_> = records
@@ -338,4 +343,79 @@ fn no_failure_is_too_large_for_the_journal() {
     let records = step(&mut running(limits), at(2), Input::Script(turn));
     let error = error_of(&records);
     assert!(error.code.len() + error.message.len() + error.stack.as_ref().map_or(0, String::len) < 400);
+}
+
+fn once(export: &str) -> Call {
+    let terms = Terms { at_most_once: true, approval: false };
+    let tool = rewind_model::ToolName::new(export, "pay");
+    Call::Tool { tool, arguments: inline("null"), raw: false, terms }
+}
+
+fn unknown(records: &[Record]) -> Vec<Seq> {
+    let of = |record: &Record| match record {
+        Record::Completed { seq, outcome: Outcome::Err(why), .. } if why.code == ErrorCode::OutcomeUnknown => {
+            Some(*seq)
+        }
+        _ => None,
+    };
+    records.iter().filter_map(of).collect()
+}
+
+/// Invariant 3.
+#[test]
+fn what_must_not_be_sent_twice_is_not_sent_again_once_it_may_have_been_sent() {
+    let mut run = running(Limits::DEFAULT);
+    step(&mut run, at(2), Input::Script(script(vec![once("bank"), once("bank"), once("host")])));
+    let policy = policy();
+    let interrupted =
+        |seq, attempt, sent| Input::Interrupted { seq, attempt, failure: failure(), sent, policy: &policy };
+    // The connection was refused: nothing was sent.
+    assert!(matches!(step(&mut run, at(3), interrupted(1, 1, false))[..], [Record::AttemptFailed { .. }]));
+    assert_eq!(run.due(at(13), 1), None, "it does not go out unrecorded");
+    assert_eq!(step(&mut run, at(13), Input::Due { seq: 1 }), [Record::Retried { at: at(13), seq: 1, attempt: 2 }]);
+    assert_eq!(run.outstanding()[&1].phase, Phase::Sent { attempt: 2 });
+    // The answer was lost.
+    assert_eq!(unknown(&step(&mut run, at(14), interrupted(1, 2, true))), [1]);
+    // The node was lost; the queue of the host tool was not.
+    let adopt = |epoch, lost| Input::Adopt { node: fixtures::node(epoch), epoch, lost };
+    let records = step(&mut run, at(15), adopt(2, false));
+    assert_eq!((records.len(), unknown(&records)), (2, vec![2]));
+    assert_eq!(run.outstanding()[&3].phase, Phase::Elsewhere { attempt: 1 });
+    assert!(run.pending().is_empty(), "nothing is queued a second time");
+    let mut answered = run.clone();
+    assert_eq!(step(&mut answered, at(16), answer(3, 1, "1")).len(), 1);
+    assert_eq!(unknown(&step(&mut run, at(16), adopt(2, true))), [3], "nothing has it any more");
+}
+
+#[test]
+fn a_back_off_of_what_must_not_be_sent_twice_survives_a_take_over() {
+    let mut run = running(Limits::DEFAULT);
+    step(&mut run, at(2), Input::Script(script(vec![once("bank")])));
+    let policy = policy();
+    let not_sent = Input::Interrupted { seq: 1, attempt: 1, failure: failure(), sent: false, policy: &policy };
+    step(&mut run, at(3), not_sent);
+    let records = step(&mut run, at(20), Input::Adopt { node: fixtures::node(2), epoch: 2, lost: true });
+    assert_eq!((records.len(), run.pending()), (1, vec![Effect::Arm { seq: 1, at: at(13) }]));
+    assert!(matches!(step(&mut run, at(20), Input::Due { seq: 1 })[..], [Record::Retried { attempt: 2, .. }]));
+}
+
+#[test]
+fn a_parked_call_waits_for_one_decision() {
+    let mut run = running(Limits { calls_in_flight: 1, ..Limits::DEFAULT });
+    let parked = || fixtures::named("pay.tool_3", "{}");
+    step(&mut run, at(2), Input::Script(script(vec![parked(), tool("1"), tool("2"), parked()])));
+    assert_eq!(run.pending(), [Effect::Dispatch { seq: 2, attempt: 1 }], "a parked call takes no place");
+    assert!(step(&mut run, at(3), answer(1, 1, "0")).is_empty());
+    let decide = |seq, decision, approved| Input::Decide { seq, verdict: fixtures::verdict(decision, approved) };
+    assert!(step(&mut run, at(3), decide(2, "a", true)).is_empty(), "it is not parked");
+    let approved = Record::Approved { at: at(4), seq: 1, decision: "a".into(), by: Some("ada".into()) };
+    assert_eq!(step(&mut run, at(4), decide(1, "a", true)), [approved]);
+    assert!(step(&mut run, at(4), decide(1, "b", false)).is_empty(), "the first one has won");
+    assert_eq!(run.outstanding()[&1].phase, Phase::Sent { attempt: 1 });
+    assert_eq!(step(&mut run, at(5), answer(1, 1, "0")).len(), 1);
+    assert_eq!(run.outstanding()[&3].phase, Phase::Queued, "its place was one too many");
+    let rejected = step(&mut run, at(6), decide(4, "c", false));
+    assert!(matches!(&rejected[..], [Record::Rejected { failure, .. }] if failure.code == ErrorCode::Rejected));
+    assert_eq!(step(&mut run, at(7), Input::Cancel), [Record::Ended { at: at(7), end: End::Cancelled }]);
+    assert!(step(&mut run, at(8), Input::Cancel).is_empty());
 }

@@ -15,6 +15,9 @@ fn one_of_each(seq: u32) -> Vec<Record> {
         called(seq),
         refused(seq),
         attempt_failed(seq, 1),
+        Record::Retried { at: at(9), seq, attempt: 2 },
+        Record::Approved { at: at(9), seq, decision: "d".into(), by: None },
+        Record::Rejected { at: at(9), seq, decision: "d".into(), by: None, failure: failure() },
         completed(seq, 1),
         fired(seq),
         Record::Logged { at: at(9), level: "log".into(), text: "hello".into() },
@@ -102,7 +105,7 @@ fn nothing_follows_the_end() {
     }
 }
 
-/// Calls 1 and 2 are sent (2 backs off), 3 is queued, 4 sleeps, 5 was refused, 6 does not exist yet.
+/// Calls 1 and 2 are sent (2 backs off), 3 is queued, 4 sleeps, 5 was refused, 6 is parked, 7 does not exist yet.
 fn with_calls() -> Vec<Record> {
     vec![
         created(),
@@ -112,6 +115,7 @@ fn with_calls() -> Vec<Record> {
         called(3),
         Record::Called { at: at(2), seq: 4, call: sleep(100) },
         refused(5),
+        Record::Called { at: at(2), seq: 6, call: fixtures::named("pay.tool_3", "{}") },
         attempt_failed(2, 1),
     ]
 }
@@ -123,17 +127,17 @@ fn records_about_calls_in_each_phase() {
     waiting.push(Record::Waiting { at: at(9) });
     for (run, status) in [(run_of(&with_calls()), RunStatus::Running), (run_of(&waiting), RunStatus::Waiting)] {
         assert_eq!(run.status(), status);
-        for seq in 1..=6 {
+        for seq in 1..=7 {
             for (name, why) in verdicts(&run, seq) {
                 assert_eq!(why, expected(name, seq), "{name} of call {seq} when {status}");
             }
         }
-        assert_eq!(verdict(&run, &called(7)), Some(Why::WrongSeq { given: 7, expected: 6 }), "a gap");
+        assert_eq!(verdict(&run, &called(8)), Some(Why::WrongSeq { given: 8, expected: 7 }), "a gap");
     }
 }
 
 fn expected(record: &str, seq: u32) -> Option<Why> {
-    let (sent, backing_off, queued, sleeping, refused, next) = (1, 2, 3, 4, 5, 6);
+    let (sent, backing_off, queued, sleeping, refused, parked, next) = (1, 2, 3, 4, 5, 6, 7);
     match record {
         "created" => Some(Why::CreatedTwice),
         "adopted" | "logged" | "waiting" | "ended" => None,
@@ -143,8 +147,11 @@ fn expected(record: &str, seq: u32) -> Option<Why> {
         "attempt_failed" if seq == sent => None,
         // The attempt that failed was number 1; the one that backs off is number 2.
         "attempt_failed" => Some(Why::NotSent { seq, attempt: 1 }),
+        "retried" if seq == backing_off => None,
+        "retried" => Some(Why::NotSent { seq, attempt: 2 }),
+        "approved" | "rejected" => (seq != parked).then_some(Why::NotParked(seq)),
         "completed" if seq == sent || seq == backing_off => None,
-        "completed" if seq == queued => Some(Why::NotSent { seq, attempt: 1 }),
+        "completed" if seq == queued || seq == parked => Some(Why::NotSent { seq, attempt: 1 }),
         "completed" => Some(Why::WrongKind(seq)),
         "fired" if seq == sleeping => None,
         "fired" => Some(Why::WrongKind(seq)),

@@ -7,7 +7,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
-use rewind_model::{Limits, Outcome, Seq};
+use rewind_model::{ErrorCode, Limits, Outcome, Seq};
 use rewind_run::{Delivery, Effect, End, Input, Record, ScriptTurn};
 use support::{
     fixtures, oracle,
@@ -73,12 +73,16 @@ fn the_simulation_reaches_every_kind_of_record() {
                 Record::Ended { end: End::Completed { .. }, .. } => "returned",
                 Record::Ended { end: End::Failed { error }, .. } if error.code == "stalled" => "stalled",
                 Record::Ended { end: End::Failed { .. }, .. } => "threw",
+                Record::Ended { end: End::Cancelled, .. } => "cancelled",
+                Record::Completed { outcome: Outcome::Err(why), .. } if why.code == ErrorCode::OutcomeUnknown => {
+                    "unknown"
+                }
                 _ => continue,
             };
             *seen.entry(special).or_insert(0) += 1;
         }
     }
-    assert_eq!(seen.len(), 10 + 5, "{seen:?}");
+    assert_eq!(seen.len(), 13 + 7, "{seen:?}");
     assert!(seen.values().all(|count| *count >= 5), "{seen:?}");
 }
 

@@ -5,7 +5,7 @@ use rewind_model::{
     Digest, ErrorCode, Json, Limits, NodeId, Payload, Policy, Retry, RunId, Seq, Timestamp, ToolFailure, ToolName,
     ToolsetId, TraceContext,
 };
-use rewind_run::{Call, NewCall, Record, Run, Spec};
+use rewind_run::{Call, NewCall, Record, Run, Spec, Terms, Verdict};
 use std::{collections::BTreeMap, time::Duration};
 
 pub(crate) fn run_id() -> RunId {
@@ -34,7 +34,17 @@ pub(crate) fn tool(arguments: &str) -> Call {
 
 pub(crate) fn named(tool: &str, arguments: &str) -> Call {
     let tool: ToolName = tool.parse().expect("a test's tool name is one");
-    Call::Tool { tool, arguments: inline(arguments), raw: false }
+    let terms = terms(&tool);
+    Call::Tool { tool, arguments: inline(arguments), raw: false, terms }
+}
+
+/// Tools that end with 2 or 4 are called at most once, those with 3 or 4 when somebody has approved.
+fn terms(tool: &ToolName) -> Terms {
+    Terms { at_most_once: tool.name.ends_with(['2', '4']), approval: tool.name.ends_with(['3', '4']) }
+}
+
+pub(crate) fn verdict(decision: &str, approved: bool) -> Verdict {
+    Verdict { decision: decision.into(), by: Some("ada".into()), approved, message: None }
 }
 
 pub(crate) fn sleep(ms: i64) -> Call {

@@ -4,20 +4,32 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rewind_model::Seq;
-use rewind_run::{Call, Effect, Phase, Record};
+use rewind_run::{Call, Effect, ParkReason, Phase, Record};
 
 /// The phase of each call without an outcome.
 pub(crate) fn outstanding(records: &[Record], in_flight: usize) -> BTreeMap<Seq, Phase> {
     let mut phases = BTreeMap::new();
+    let mut once = BTreeSet::new();
     for record in records {
         match record {
-            Record::Called { seq, call: Call::Tool { .. }, .. } => {
-                phases.insert(*seq, Phase::Queued);
+            Record::Called { seq, call: Call::Tool { terms, .. }, .. } => {
+                let parked = Phase::Parked { reason: ParkReason::Approval, attempt: 1 };
+                phases.insert(*seq, if terms.approval { parked } else { Phase::Queued });
+                if terms.at_most_once {
+                    once.insert(*seq);
+                }
             }
             Record::Called { seq, call: Call::Sleep { .. }, .. } => {
                 phases.insert(*seq, Phase::Sleeping);
             }
-            Record::Completed { seq, .. } | Record::Fired { seq, .. } => {
+            Record::Approved { seq, .. } => match phases.get_mut(seq) {
+                Some(phase @ Phase::Parked { .. }) => *phase = Phase::Sent { attempt: 1 },
+                other => panic!("a decision about {other:?}"),
+            },
+            Record::Retried { seq, attempt, .. } => {
+                phases.insert(*seq, Phase::Sent { attempt: *attempt }).expect("an outstanding call");
+            }
+            Record::Completed { seq, .. } | Record::Rejected { seq, .. } | Record::Fired { seq, .. } => {
                 phases.remove(seq).expect("invariant 2: an outcome ends a call that has none");
             }
             Record::AttemptFailed { seq, attempt, retry_at, .. } => {
@@ -25,9 +37,10 @@ pub(crate) fn outstanding(records: &[Record], in_flight: usize) -> BTreeMap<Seq,
                 phases.insert(*seq, phase).expect("an attempt of an outstanding call");
             }
             Record::Adopted { .. } => {
-                for phase in phases.values_mut() {
-                    if let Phase::Sent { attempt } = phase {
-                        *attempt += 1;
+                for (seq, phase) in &mut phases {
+                    if let Phase::Sent { attempt } = *phase {
+                        let again = Phase::Sent { attempt: attempt + 1 };
+                        *phase = if once.contains(seq) { Phase::Unknown { attempt } } else { again };
                     }
                 }
             }
@@ -40,7 +53,7 @@ pub(crate) fn outstanding(records: &[Record], in_flight: usize) -> BTreeMap<Seq,
 }
 
 fn send_what_fits(phases: &mut BTreeMap<Seq, Phase>, in_flight: usize) {
-    let sent = |phase: &Phase| matches!(phase, Phase::Sent { .. } | Phase::BackingOff { .. });
+    let sent = |phase: &Phase| matches!(phase, Phase::Sent { .. } | Phase::BackingOff { .. } | Phase::Unknown { .. });
     while phases.values().filter(|phase| sent(phase)).count() < in_flight {
         let Some(first) = phases.values_mut().find(|phase| **phase == Phase::Queued) else { return };
         *first = Phase::Sent { attempt: 1 };
@@ -59,7 +72,7 @@ pub(crate) fn pending(records: &[Record], in_flight: usize) -> Vec<Effect> {
     outstanding(records, in_flight)
         .into_iter()
         .filter_map(|(seq, phase)| match phase {
-            Phase::Queued => None,
+            Phase::Queued | Phase::Parked { .. } | Phase::Elsewhere { .. } | Phase::Unknown { .. } => None,
             Phase::Sent { attempt } => Some(Effect::Dispatch { seq, attempt }),
             Phase::BackingOff { until, .. } => Some(Effect::Arm { seq, at: until }),
             Phase::Sleeping => Some(Effect::Arm { seq, at: sleeps[&seq] }),
@@ -96,7 +109,7 @@ pub(crate) fn check_history(records: &[Record]) {
             Record::Called { seq, call: Call::Sleep { until }, .. } => {
                 waits_until.insert(*seq, *until);
             }
-            Record::Completed { seq, .. } | Record::Refused { seq, .. } => {
+            Record::Completed { seq, .. } | Record::Refused { seq, .. } | Record::Rejected { seq, .. } => {
                 assert!(ended.insert(*seq), "invariant 2: call {seq} ends once");
             }
             Record::Fired { at, seq } => {

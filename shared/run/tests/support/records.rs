@@ -7,7 +7,7 @@ use rewind_model::{
     Digest, ErrorCode, Json, Key, NodeId, Outcome, Payload, RunError, RunId, Timestamp, ToolFailure, ToolName,
     ToolsetId, TraceContext,
 };
-use rewind_run::{Call, End, Record, Spec};
+use rewind_run::{Call, End, Record, Spec, Terms};
 
 /// Names the shape of a value, and lists all names: a variant without a name does not compile, and
 /// a name without a golden file fails the test.
@@ -26,16 +26,29 @@ shapes!(RECORDS, record_shape(Record) {
     Record::Called { .. } => "called",
     Record::Refused { .. } => "refused",
     Record::AttemptFailed { .. } => "attempt_failed",
+    Record::Retried { .. } => "retried",
+    Record::Approved { .. } => "approved",
+    Record::Rejected { .. } => "rejected",
     Record::Completed { .. } => "completed",
     Record::Fired { .. } => "fired",
     Record::Logged { .. } => "logged",
     Record::Waiting { .. } => "waiting",
     Record::Ended { .. } => "ended",
 });
+shapes!(DECIDERS, decider_shape(Option<String>) {
+    None => "by nobody known",
+    Some(_) => "by somebody",
+});
 shapes!(CALLS, call_shape(Call) {
     Call::Tool { raw: false, .. } => "tool",
     Call::Tool { raw: true, .. } => "tool, raw",
     Call::Sleep { .. } => "sleep",
+});
+shapes!(TERMS, terms_shape(Terms) {
+    Terms { at_most_once: false, approval: false } => "usual terms",
+    Terms { at_most_once: true, approval: false } => "at most once",
+    Terms { at_most_once: false, approval: true } => "with approval",
+    Terms { at_most_once: true, approval: true } => "at most once, with approval",
 });
 shapes!(ENDS, end_shape(End) {
     End::Completed { .. } => "end completed",
@@ -93,7 +106,9 @@ shapes!(ERROR_STACKS, error_stack_shape(RunError) {
 pub(crate) fn all_shapes() -> impl Iterator<Item = &'static str> {
     let lists = [
         RECORDS,
+        DECIDERS,
         CALLS,
+        TERMS,
         ENDS,
         OUTCOMES,
         PAYLOADS,
@@ -116,10 +131,14 @@ pub(crate) fn shapes_of(record: &Record) -> Vec<&'static str> {
             shapes.extend([payload_shape(&spec.input), namespace_shape(spec), trace_shape(&spec.trace)]);
         }
         Record::Called { call, .. } => {
-            shapes.push(call_shape(call));
+            shapes.extend([call_shape(call), terms_shape(&call.terms())]);
             if let Call::Tool { arguments, .. } = call {
                 shapes.push(payload_shape(arguments));
             }
+        }
+        Record::Approved { by, .. } => shapes.push(decider_shape(by)),
+        Record::Rejected { by, failure, .. } => {
+            shapes.extend([decider_shape(by), failure_shape(failure), code_shape(&failure.code)]);
         }
         Record::Refused { failure, .. } | Record::AttemptFailed { failure, .. } => {
             shapes.extend([failure_shape(failure), code_shape(&failure.code)]);
@@ -141,7 +160,11 @@ pub(crate) fn shapes_of(record: &Record) -> Vec<&'static str> {
                 End::Cancelled => {}
             }
         }
-        Record::Adopted { .. } | Record::Fired { .. } | Record::Logged { .. } | Record::Waiting { .. } => {}
+        Record::Adopted { .. }
+        | Record::Retried { .. }
+        | Record::Fired { .. }
+        | Record::Logged { .. }
+        | Record::Waiting { .. } => {}
     }
     shapes
 }
@@ -156,10 +179,17 @@ pub(crate) fn all() -> BTreeMap<String, Record> {
     add("created_least", Record::Created { at, spec: Box::new(least_spec()) });
     add("created_most", Record::Created { at, spec: Box::new(most_spec()) });
     add("adopted", Record::Adopted { at, node: NodeId::of_bytes(b"node"), epoch: u64::MAX });
-    let call = |arguments, raw| Call::Tool { tool: tool(), arguments, raw };
+    let call = |arguments, raw| Call::Tool { tool: tool(), arguments, raw, terms: Terms::default() };
     add("called_tool", Record::Called { at, seq: 1, call: call(inline(), false) });
     add("called_tool_raw", Record::Called { at, seq: 2, call: call(inline(), true) });
     add("called_tool_blob", Record::Called { at, seq: 3, call: call(blob(), false) });
+    for (name, at_most_once, approval) in
+        [("called_tool_once", true, false), ("called_tool_approval", false, true), ("called_tool_both", true, true)]
+    {
+        let terms = Terms { at_most_once, approval };
+        let call = Call::Tool { tool: tool(), arguments: inline(), raw: false, terms };
+        add(name, Record::Called { at, seq: 5, call });
+    }
     add("called_sleep", Record::Called { at, seq: 10_000, call: Call::Sleep { until: moment(864_000_000) } });
     let arguments = Digest::of("arguments");
     let refused = |failure| Record::Refused { at, seq: 4, tool: tool(), arguments, failure };
@@ -168,6 +198,16 @@ pub(crate) fn all() -> BTreeMap<String, Record> {
     let failed = |failure| Record::AttemptFailed { at, seq: 1, attempt: 1, failure, retry_at: moment(200) };
     add("attempt_failed", failed(ToolFailure::new(ErrorCode::Unavailable, "connection reset")));
     add("attempt_failed_details", failed(with_details(ErrorCode::Timeout)));
+    add("retried", Record::Retried { at, seq: 1, attempt: 2 });
+    let decision = || "dec_1".to_owned();
+    add("approved", Record::Approved { at, seq: 1, decision: decision(), by: None });
+    add("approved_by", Record::Approved { at, seq: 1, decision: decision(), by: Some("ada".into()) });
+    let failure = || ToolFailure::new(ErrorCode::Rejected, "too expensive");
+    add("rejected", Record::Rejected { at, seq: 1, decision: decision(), by: None, failure: failure() });
+    add(
+        "rejected_by",
+        Record::Rejected { at, seq: 1, decision: decision(), by: Some("ada".into()), failure: failure() },
+    );
     let completed = |outcome| Record::Completed { at, seq: 1, attempt: 2, outcome };
     add("completed_ok", completed(Outcome::Ok(inline())));
     add("completed_ok_blob", completed(Outcome::Ok(blob())));

@@ -62,7 +62,7 @@ pub(crate) enum Ending {
 
 pub(crate) fn programs() -> impl Strategy<Value = Program> {
     let planned = prop_oneof![
-        6 => (0..4u8, any::<bool>()).prop_map(|(tool, raw)| Planned::Tool { tool, raw }),
+        6 => (0..5u8, any::<bool>()).prop_map(|(tool, raw)| Planned::Tool { tool, raw }),
         1 => Just(Planned::Refused),
         2 => (0..2_000u16).prop_map(|ms| Planned::Sleep { ms }),
     ];
@@ -231,7 +231,7 @@ impl<'p> Script<'p> {
 
 fn with_raw(call: Call) -> Call {
     match call {
-        Call::Tool { tool, arguments, .. } => Call::Tool { tool, arguments, raw: true },
+        Call::Tool { tool, arguments, terms, .. } => Call::Tool { tool, arguments, raw: true, terms },
         Call::Sleep { .. } => call,
     }
 }

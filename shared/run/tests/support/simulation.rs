@@ -6,7 +6,7 @@ use std::{
 };
 
 use rewind_model::{ErrorCode, Limits, Outcome, RunStatus, Seq, Timestamp, ToolFailure};
-use rewind_run::{Delivery, Divergence, Effect, Entry, Input, Pending, Record, Replay, Run, ScriptTurn};
+use rewind_run::{Delivery, Divergence, Effect, Entry, Input, Pending, Phase, Record, Replay, Run, ScriptTurn};
 
 use super::{
     fixtures,
@@ -67,6 +67,8 @@ pub(crate) struct Simulation<'p> {
     life: Life,
     mail: Vec<Message>,
     timers: Vec<(Seq, Timestamp)>,
+    /// Calls that some attempt of has reached its tool.
+    reached: BTreeSet<Seq>,
 }
 
 /// The owner of the run. A crash loses it.
@@ -82,8 +84,10 @@ struct Node<'p> {
 #[derive(Debug, Clone)]
 enum Message {
     Answer { seq: Seq, attempt: u32, outcome: Outcome },
-    Interrupted { seq: Seq, attempt: u32 },
+    Interrupted { seq: Seq, attempt: u32, sent: bool },
     Due { seq: Seq },
+    Decide { seq: Seq, approved: bool },
+    Cancel,
     Idle,
 }
 
@@ -109,6 +113,7 @@ impl<'p> Simulation<'p> {
             life: Life { history, entries },
             mail: Vec::new(),
             timers: Vec::new(),
+            reached: BTreeSet::new(),
         }
     }
 
@@ -155,7 +160,7 @@ impl<'p> Simulation<'p> {
         self.skew = self.chance.below(41) as i64 - 20;
         let mut node = self.reader();
         let before = node.run.clone();
-        let adopt = Input::Adopt { node: fixtures::node(self.epoch), epoch: self.epoch };
+        let adopt = Input::Adopt { node: fixtures::node(self.epoch), epoch: self.epoch, lost: false };
         node.decide(self.now(), adopt);
         if before.status().ended() {
             assert!(node.unwritten.is_empty(), "an ended run is nobody's");
@@ -163,7 +168,10 @@ impl<'p> Simulation<'p> {
             return;
         }
         let started_at = node.run.started_at().expect("it was adopted just now");
-        let (script, beyond) = self.replay(started_at);
+        // What the take-over itself ends is news to the script.
+        let mut records = self.life.records();
+        records.extend(node.unwritten.iter().map(|recorded| recorded.record.clone()));
+        let (script, beyond) = replay(self.program, started_at, &records).expect("the script is deterministic");
         node.script = Some(script);
         node.take_turn(self.now(), beyond);
         self.node = Some(node);
@@ -193,6 +201,10 @@ impl<'p> Simulation<'p> {
                 self.mail.push(Message::Due { seq });
             }
         }
+        self.somebody_decides();
+        if self.mail.is_empty() && self.timers.is_empty() && self.parked().next().is_some() {
+            return vec![Message::Idle];
+        }
         if self.mail.is_empty() {
             let next = self.timers.iter().map(|(_, at)| *at).min();
             let next = next.expect("invariant 6: a run that waits has something that wakes it");
@@ -209,6 +221,29 @@ impl<'p> Simulation<'p> {
             batch.push(self.mail.swap_remove(index));
         }
         batch
+    }
+
+    fn parked(&self) -> impl Iterator<Item = Seq> + '_ {
+        let outstanding = self.node.iter().flat_map(|node| node.run.outstanding());
+        outstanding.filter(|(_, pending)| matches!(pending.phase, Phase::Parked { .. })).map(|(seq, _)| *seq)
+    }
+
+    /// About calls that are parked, and about some that are not; sometimes two at once.
+    fn somebody_decides(&mut self) {
+        let parked: Vec<Seq> = self.parked().collect();
+        for seq in parked {
+            for _ in 0..2 {
+                if self.chance.one_in(6) {
+                    self.mail.push(Message::Decide { seq, approved: self.chance.one_in(2) });
+                }
+            }
+        }
+        if self.chance.one_in(50) {
+            self.mail.push(Message::Decide { seq: 1, approved: true });
+        }
+        if self.chance.one_in(150) {
+            self.mail.push(Message::Cancel);
+        }
     }
 
     /// The node's loop: decide, fold, append what was decided, perform the effects on the ack.
@@ -271,13 +306,21 @@ impl<'p> Simulation<'p> {
 
     /// A tool gets the call. Answers to several attempts differ, so that taking the wrong one shows.
     fn send(&mut self, seq: Seq, attempt: u32) {
+        let once =
+            self.node.as_ref().and_then(|node| node.run.outstanding().get(&seq)?.call.terms().at_most_once.into());
+        assert!(once != Some(true) || !self.reached.contains(&seq), "invariant 3: call {seq} is sent once");
         if self.chance.one_in(5) {
-            self.mail.push(Message::Interrupted { seq, attempt });
+            let sent = self.chance.one_in(2);
+            self.mail.push(Message::Interrupted { seq, attempt, sent });
             // The tool may have done its work all the same, and say so later.
-            if self.chance.one_in(2) {
+            if !sent || self.chance.one_in(2) {
+                if sent {
+                    self.reached.insert(seq);
+                }
                 return;
             }
         }
+        self.reached.insert(seq);
         let outcome = if self.chance.one_in(6) {
             Outcome::Err(ToolFailure::new(ErrorCode::ToolFailed, format!("refused as {attempt}")))
         } else {
@@ -298,6 +341,8 @@ impl<'p> Simulation<'p> {
             node.receive(now, &message);
         }
         node.receive(now, &Message::Due { seq: 1 });
+        node.receive(now, &Message::Decide { seq: 1, approved: true });
+        node.receive(now, &Message::Cancel);
         let turn = ScriptTurn { end: None, ..ScriptTurn::default() };
         assert!(node.run.decide(now, Input::Script(turn)).is_empty());
         assert!(node.unwritten.is_empty() && node.effects.is_empty(), "an answer after the end changes nothing");
@@ -323,10 +368,14 @@ impl Node<'_> {
             Message::Answer { seq, attempt, outcome } => {
                 Input::Answer { seq: *seq, attempt: *attempt, outcome: outcome.clone() }
             }
-            Message::Interrupted { seq, attempt } => {
+            Message::Interrupted { seq, attempt, sent } => {
                 let failure = fixtures::failure();
-                Input::Interrupted { seq: *seq, attempt: *attempt, failure, policy: &policy }
+                Input::Interrupted { seq: *seq, attempt: *attempt, failure, sent: *sent, policy: &policy }
             }
+            Message::Decide { seq, approved } => {
+                Input::Decide { seq: *seq, verdict: fixtures::verdict("d", *approved) }
+            }
+            Message::Cancel => Input::Cancel,
             Message::Due { seq } => {
                 let deliveries = self.decide(now, Input::Due { seq: *seq });
                 self.effects.extend(self.run.due(now, *seq));
@@ -374,7 +423,8 @@ fn fold(run: &mut Run, record: Record) -> (Recorded, Vec<Effect>) {
         assert_eq!(abandoned, before.iter().map(seq_of).collect::<Vec<_>>(), "invariant 6: an ended run holds nothing");
     }
     if let Record::Waiting { .. } = record {
-        assert!(!before.is_empty(), "invariant 6: every waiting run has a wake source");
+        let parked = run.outstanding().values().any(|pending| matches!(pending.phase, Phase::Parked { .. }));
+        assert!(!before.is_empty() || parked, "invariant 6: every waiting run has a wake source");
     }
     let recorded =
         Recorded { record, outstanding: run.outstanding().clone(), pending: run.pending(), status: run.status() };
