@@ -28,7 +28,7 @@ use crate::{
     auth::{self, Keys},
     body::BODY_LIMIT,
     config::Config,
-    health,
+    decisions, health,
     lead::Cluster,
     listen, openapi, problem_pages,
     projection::Projection,
@@ -165,6 +165,10 @@ fn routes(app: &Arc<App>) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(runs::create, runs::list))
         .routes(routes!(runs::read))
         .routes(routes!(runs::journal))
+        .routes(routes!(decisions::cancel))
+        .routes(routes!(decisions::approve))
+        .routes(routes!(decisions::reject))
+        .routes(routes!(decisions::parked))
         .route_layer(middleware::from_fn_with_state(Arc::clone(app), auth::require_key));
     let mut all = OpenApiRouter::with_openapi(openapi::Document::openapi())
         .routes(routes!(health::healthz))

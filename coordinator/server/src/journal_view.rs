@@ -75,6 +75,12 @@ impl<'r> History<'r> {
                     Call::Sleep { until } => ("sleep".to_owned(), excerpt(&Payload::Inline(time(*until)))),
                 };
                 self.called(*at, *seq, tool, arguments);
+                if call.terms().approval
+                    && let Some(call) = self.calls.get_mut(seq)
+                {
+                    call.status = "parked".into();
+                    call.attempts = 0;
+                }
             }
             Record::Refused { at, seq, tool, arguments, failure } => {
                 let arguments = Excerpt { text: String::new(), bytes: 0, sha256: *arguments };
@@ -86,6 +92,18 @@ impl<'r> History<'r> {
                     call.attempts = attempt + 1;
                 }
             }
+            Record::Retried { seq, attempt, .. } => {
+                if let Some(call) = self.calls.get_mut(seq) {
+                    call.attempts = *attempt;
+                }
+            }
+            Record::Approved { seq, .. } => {
+                if let Some(call) = self.calls.get_mut(seq) {
+                    call.status = "pending".into();
+                    call.attempts = 1;
+                }
+            }
+            Record::Rejected { at, seq, failure, .. } => self.ended(*at, *seq, 0, Err(failure)),
             Record::Completed { at, seq, attempt, outcome } => match outcome {
                 Outcome::Ok(payload) => self.ended(*at, *seq, *attempt, Ok(Some(excerpt(payload)))),
                 Outcome::Err(failure) => self.ended(*at, *seq, *attempt, Err(failure)),

@@ -10,7 +10,7 @@ use rewind_model::{
 };
 use rewind_schema::{Quarantine, is_export_name, pin_tools};
 
-use crate::{app::App, refusal::Refusal, select::select, workflows};
+use crate::{app::App, policies, refusal::Refusal, select::select, workflows};
 
 /// Servers of one toolset, and how many of them are asked at once.
 const MOST_SERVERS: usize = 64;
@@ -44,11 +44,12 @@ pub(crate) async fn pin(app: &App, mut request: RegisterToolset) -> Result<Pinne
     let mut document = match request.base.take() {
         Some(base) => derive(app, base).await?,
         None => {
-            let servers = futures::stream::iter(request.mcp_servers);
+            let servers = futures::stream::iter(std::mem::take(&mut request.mcp_servers));
             let listed = servers.map(list).buffer_unordered(AT_ONCE).try_collect::<Vec<_>>().await?;
-            of_lists(listed, request.host_tools)
+            of_lists(listed, std::mem::take(&mut request.host_tools))
         }
     };
+    policies::resolve(&mut document.toolset, &request.policies)?;
     workflows::pin(app, &mut document, workflows).await?;
     document.registration.tools = counts(&document.toolset);
     check_size(&document.toolset)?;
@@ -61,10 +62,13 @@ fn invalid<T>(detail: String) -> Result<T, Refusal> {
 
 fn check_names(request: &RegisterToolset) -> Result<(), Refusal> {
     if request.base.is_some() {
-        return if request.mcp_servers.is_empty() && request.host_tools.is_empty() {
+        let own = request.mcp_servers.is_empty() && request.host_tools.is_empty() && request.policies.is_empty();
+        return if own {
             Ok(())
         } else {
-            invalid("base: the tools are the base's; leave `mcp_servers` and `host_tools` out".into())
+            invalid(
+                "base: tools and policies are the base's; leave `mcp_servers`, `host_tools` and `policies` out".into(),
+            )
         };
     }
     if request.mcp_servers.is_empty() && request.host_tools.is_empty() {

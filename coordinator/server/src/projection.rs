@@ -128,6 +128,33 @@ impl Projection {
         }
     }
 
+    /// Runs with calls that wait for a decision, the newest first, after the run at `after`; and where the
+    /// next page begins.
+    pub(crate) fn parked(
+        &self,
+        namespace: Option<&str>,
+        after: Option<&Position>,
+        limit: usize,
+    ) -> (Vec<RunId>, Option<Position>) {
+        let state = self.lock();
+        let end = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut runs = Vec::new();
+        let mut last = None;
+        for position in state.order.range((Bound::Unbounded, end)).rev() {
+            let Some(Row { summary, .. }) = state.rows.get(&position.run) else { continue };
+            let wanted = namespace.is_none_or(|namespace| summary.namespace.as_deref() == Some(namespace));
+            if summary.parked == 0 || summary.status.ended() || !wanted {
+                continue;
+            }
+            if runs.len() == limit {
+                return (runs, last);
+            }
+            runs.push(position.run.clone());
+            last = Some(position.clone());
+        }
+        (runs, None)
+    }
+
     /// `None` for a run that it has not seen (yet).
     pub(crate) fn status(&self, run: &RunId) -> Option<RunStatus> {
         self.lock().rows.get(run).map(|row| row.summary.status)

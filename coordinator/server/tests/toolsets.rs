@@ -315,6 +315,7 @@ async fn every_route_is_in_the_document_with_its_problems() {
             "GET /healthz",
             "GET /problems/{slug}",
             "GET /readyz",
+            "GET /v1/parked",
             "GET /v1/runs",
             "GET /v1/runs/{id}",
             "GET /v1/runs/{id}/journal",
@@ -322,6 +323,9 @@ async fn every_route_is_in_the_document_with_its_problems() {
             "GET /v1/toolsets/{id}/declarations",
             "GET /v1/toolsets/{id}/tools",
             "POST /v1/runs",
+            "POST /v1/runs/{id}/calls/{seq}/approve",
+            "POST /v1/runs/{id}/calls/{seq}/reject",
+            "POST /v1/runs/{id}/cancel",
             "POST /v1/toolsets",
             "POST /v1/toolsets/{id}/check",
         ]

@@ -12,7 +12,7 @@ use async_nats::{
 use bytes::Bytes;
 use futures::StreamExt;
 use rewind_model::{Digest, ErrorCode, Json, Outcome, Payload, RunId, Seq, Shard, ToolFailure};
-use rewind_run::Entry;
+use rewind_run::{Entry, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::{Bus, BusError, error::unavailable, names, names::header};
@@ -30,6 +30,10 @@ pub enum Command {
     Wake { seq: Option<Seq> },
     /// A host worker's answer.
     Answer(Answer),
+    /// Somebody's decision about a parked call.
+    Decide { seq: Seq, verdict: Verdict },
+    /// The run is to end.
+    Cancel,
 }
 
 /// What a host worker says about a call.
@@ -75,6 +79,13 @@ struct BlobBody {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+struct DecideBody {
+    v: u8,
+    seq: Seq,
+    verdict: Verdict,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
 struct WakeBody {
     v: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,8 +98,8 @@ fn tool_failed() -> String {
 
 /// The codes of Rewind that a worker may give. The others say what a worker cannot know.
 fn worker_code(text: &str) -> Option<ErrorCode> {
-    use ErrorCode::{InvalidArguments, InvalidResult, Timeout, TooLarge, ToolFailed, Unavailable};
-    [ToolFailed, InvalidArguments, InvalidResult, Timeout, Unavailable, TooLarge]
+    use ErrorCode::{InvalidArguments, InvalidResult, OutcomeUnknown, Timeout, TooLarge, ToolFailed, Unavailable};
+    [ToolFailed, InvalidArguments, InvalidResult, OutcomeUnknown, Timeout, Unavailable, TooLarge]
         .into_iter()
         .find(|code| code.as_str() == text)
 }
@@ -165,6 +176,26 @@ impl Bus {
     /// When NATS does not answer.
     pub async fn command_wake(&self, run: &RunId, seq: Option<Seq>) -> Result<(), BusError> {
         self.publish_plain("wake a run", names::command(run), command_headers("wake"), wake_body(seq)).await.map(drop)
+    }
+
+    /// Tells the run what somebody has decided about one of its parked calls.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn command_decide(&self, run: &RunId, seq: Seq, verdict: Verdict) -> Result<(), BusError> {
+        let body = serde_json::to_vec(&DecideBody { v: 1, seq, verdict })
+            .map_err(|error| BusError::Malformed { what: "a decision".into(), why: error.to_string() })?;
+        let headers = command_headers("decide");
+        self.publish_plain("decide about a call", names::command(run), headers, body.into()).await.map(drop)
+    }
+
+    /// Tells the run to end.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn command_cancel(&self, run: &RunId) -> Result<(), BusError> {
+        let headers = command_headers("cancel");
+        self.publish_plain("cancel a run", names::command(run), headers, Bytes::new()).await.map(drop)
     }
 
     /// A host worker's answer, to the subject that the call named.
@@ -274,6 +305,11 @@ fn decode(message: &async_nats::Message) -> Result<Command, String> {
             let body: WakeBody = serde_json::from_slice(&message.payload).map_err(|error| error.to_string())?;
             Ok(Command::Wake { seq: body.seq })
         }
+        "decide" => {
+            let body: DecideBody = serde_json::from_slice(&message.payload).map_err(|error| error.to_string())?;
+            Ok(Command::Decide { seq: body.seq, verdict: body.verdict })
+        }
+        "cancel" => Ok(Command::Cancel),
         "answer" => answer(&message.payload).or_else(|why| refused_answer(&message.payload, why)).map(Command::Answer),
         other => Err(format!("{other:?} is no command")),
     }

@@ -24,6 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// give a queue another limit (its consumer's `ack_wait`): workers ask the queue, [`HostQueue::silence`].
 pub const SILENCE: Duration = Duration::from_secs(15);
 
+/// Value of [`header::DELIVERY`].
+const AT_MOST_ONCE: &str = "at_most_once";
+
 /// A call for a host worker.
 #[derive(Debug, Clone)]
 pub struct HostCall {
@@ -35,6 +38,8 @@ pub struct HostCall {
     /// Of one attempt, from when a worker has it.
     pub timeout: Duration,
     pub namespace: Option<String>,
+    /// Must not be handled a second time, whatever became of the first.
+    pub at_most_once: bool,
     pub trace: TraceContext,
 }
 
@@ -93,6 +98,9 @@ impl Bus {
         headers.insert(header::TRACEPARENT, call.trace.traceparent.as_str());
         if let Some(state) = &call.trace.tracestate {
             headers.insert(header::TRACESTATE, state.as_str());
+        }
+        if call.at_most_once {
+            headers.insert(header::DELIVERY, AT_MOST_ONCE);
         }
         if let Some(namespace) = &call.namespace {
             headers.insert(header::NAMESPACE, namespace.as_str());
@@ -322,6 +330,7 @@ fn decode(tool: &str, message: &async_nats::Message) -> Result<(HostCall, String
         arguments,
         timeout: Duration::from_millis(number(header::TIMEOUT_MS)?),
         namespace: text(header::NAMESPACE),
+        at_most_once: text(header::DELIVERY).as_deref() == Some(AT_MOST_ONCE),
         trace: trace.ok_or("traceparent is not valid")?,
     };
     Ok((call, required(header::REPLY)?))

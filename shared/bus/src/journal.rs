@@ -62,7 +62,7 @@ impl Summary {
                 made: run.made(),
                 outstanding: u32::try_from(run.outstanding().len()).unwrap_or(u32::MAX),
             },
-            parked: 0,
+            parked: run.parked(),
             created_at,
             started_at: run.started_at(),
             ended_at: status.ended().then(|| run.last_at()),

@@ -92,7 +92,7 @@ pub mod header {
     pub const STATUS: &str = "Rewind-Status";
     /// Journal: names one append, so that one whose acknowledgement was lost is known again.
     pub const APPEND: &str = "Rewind-Append";
-    /// Commands: what the body is (`start`, `wake`, `answer`).
+    /// Commands: what the body is (`start`, `wake`, `answer`, `decide`, `cancel`).
     pub const COMMAND: &str = "Rewind-Command";
     /// `start` commands: sequence of the journal's first message, which is the body.
     pub const SEQUENCE: &str = "Rewind-Sequence";
@@ -102,6 +102,8 @@ pub mod header {
     pub const ATTEMPT: &str = "Rewind-Attempt";
     /// Host calls: milliseconds that one attempt may take, from when a worker has it.
     pub const TIMEOUT_MS: &str = "Rewind-Timeout-Ms";
+    /// Host calls: `at_most_once` when the call must not be handled a second time; absent otherwise.
+    pub const DELIVERY: &str = "Rewind-Delivery";
     /// Host calls: the end user for whom the run acts.
     pub const NAMESPACE: &str = "Rewind-Namespace";
     /// Host calls: the subject to publish the answer to.

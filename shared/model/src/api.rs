@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Digest, Json, Key, RunId, Seq, Timestamp, ToolName, Toolset, ToolsetId};
+use crate::{Approval, Delivery, Digest, Json, Key, RunId, Seq, Timestamp, ToolName, Toolset, ToolsetId};
 
 /// Body of `POST /v1/toolsets`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub struct RegisterToolset {
     /// Name → host tool.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub host_tools: BTreeMap<String, RegisterHostTool>,
+    /// `server.tool` or `host.tool` → how it is called; `server.*` is the default of a server's tools.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub policies: BTreeMap<String, RegisterPolicy>,
     /// Name → script that other scripts call as a tool.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub workflows: BTreeMap<String, RegisterWorkflow>,
@@ -52,6 +55,97 @@ pub struct RegisterMcpServer {
     /// Tools that are not pinned, whatever `include` says.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub exclude: BTreeSet<String>,
+}
+
+/// How a tool is called. What is absent is as in the default: at least once, 60 s, 5 attempts from 200 ms
+/// on, twice as long each time up to 30 s, no approval.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RegisterPolicy {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub delivery: Option<Delivery>,
+    /// Of one attempt, such as `30s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<String>,
+    #[serde(default)]
+    pub retry: RegisterRetry,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub approval: Option<Approval>,
+}
+
+/// Attempts of a call that was interrupted.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RegisterRetry {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_interval: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_interval: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<f64>,
+}
+
+/// Body of `…/approve`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Approve {
+    /// Who approves, for the journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// Body of `…/reject`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Reject {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// What the script is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// A call that waits for a decision.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ParkedCall {
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub run: RunId,
+    #[cfg_attr(feature = "openapi", schema(value_type = u32))]
+    pub seq: Seq,
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub key: Key,
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub tool: ToolName,
+    #[cfg_attr(feature = "openapi", schema(value_type = Value))]
+    pub arguments: Json,
+    /// `approval`
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub since: Timestamp,
+}
+
+/// The decision that counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct MadeDecision {
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub key: Key,
+    pub approved: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub at: Timestamp,
 }
 
 /// A script that other scripts call as `workflows.name(input)`; each call is a run of its own.

@@ -14,6 +14,8 @@ pub enum ProblemCode {
     UnsupportedMediaType,
     UnknownToolset,
     UnknownRun,
+    UnknownCall,
+    AlreadyDecided,
     ServerUnreachable,
     ServerNotMcp,
     ServerFailed,
@@ -27,7 +29,7 @@ pub enum ProblemCode {
 }
 
 impl ProblemCode {
-    pub const ALL: [ProblemCode; 19] = [
+    pub const ALL: [ProblemCode; 21] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::BodyTooLarge,
@@ -37,6 +39,8 @@ impl ProblemCode {
         Self::UnsupportedMediaType,
         Self::UnknownToolset,
         Self::UnknownRun,
+        Self::UnknownCall,
+        Self::AlreadyDecided,
         Self::ServerUnreachable,
         Self::ServerNotMcp,
         Self::ServerFailed,
@@ -95,6 +99,18 @@ impl ProblemCode {
             Self::UnknownRun => {
                 ("unknown-run", 404, "There is no such run", "`GET /v1/runs` lists the runs that exist.")
             }
+            Self::UnknownCall => (
+                "unknown-call",
+                404,
+                "There is no such parked call",
+                "`GET /v1/parked` lists the calls that wait for a decision.",
+            ),
+            Self::AlreadyDecided => (
+                "already-decided",
+                409,
+                "Somebody else was first",
+                "The detail says what was decided, by whom and when; a decision is not taken back.",
+            ),
             Self::ServerUnreachable => (
                 "server-unreachable",
                 502,

@@ -199,6 +199,11 @@ impl Run {
     pub fn key(&self, seq: Seq) -> Key {
         Key { run: self.id.clone(), seq }
     }
+    /// Number of calls that wait for a decision.
+    pub fn parked(&self) -> u32 {
+        let parked = self.pending.values().filter(|pending| matches!(pending.phase, Phase::Parked { .. }));
+        u32::try_from(parked.count()).unwrap_or(u32::MAX)
+    }
     /// The calls without an outcome, by seq.
     pub fn outstanding(&self) -> &BTreeMap<Seq, Pending> {
         &self.pending

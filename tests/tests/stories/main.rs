@@ -1,6 +1,7 @@
 //! Stories of whole systems: real processes, through public interfaces only.
 
 mod bad_input;
+mod decisions;
 mod demo;
 mod intruders;
 mod kills;

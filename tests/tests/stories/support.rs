@@ -18,6 +18,10 @@ pub(crate) struct Counter {
 pub(crate) struct Counted {
     pub(crate) effects: BTreeMap<String, u64>,
     pub(crate) attempts: BTreeMap<String, u64>,
+    /// Calls of `hang` whose client went away.
+    pub(crate) abandoned: u64,
+    /// The last hundred.
+    pub(crate) requests: Vec<Value>,
 }
 
 impl Counter {

@@ -11,6 +11,7 @@ pub struct Attempt {
     /// The script asked for the whole MCP result.
     pub raw: bool,
     pub namespace: Option<String>,
+    pub at_most_once: bool,
     /// Of the run: the attempt's own is made from it.
     pub trace: TraceContext,
 }
@@ -20,8 +21,8 @@ pub struct Attempt {
 pub enum Sent {
     /// The tool answered, or can never be asked.
     Answered(Outcome),
-    /// No answer came. The tool may have got the call.
-    Interrupted(ToolFailure),
+    /// No answer came. `sent`: the tool may have got the call.
+    Interrupted { failure: ToolFailure, sent: bool },
     /// It is in a queue; the answer comes as a command.
     Queued,
 }

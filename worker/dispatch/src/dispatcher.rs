@@ -50,7 +50,11 @@ impl Dispatcher {
         // Not the tool's fault: the blob store or the queue could not be reached, or will never do.
         sent.unwrap_or_else(|error| {
             let failure = ToolFailure::new(ErrorCode::Unavailable, format!("{} was not called: {error}", attempt.tool));
-            if error.retryable() { Sent::Interrupted(failure) } else { Sent::Answered(Outcome::Err(failure)) }
+            if error.retryable() {
+                Sent::Interrupted { failure, sent: false }
+            } else {
+                Sent::Answered(Outcome::Err(failure))
+            }
         })
     }
 
@@ -62,6 +66,7 @@ impl Dispatcher {
             arguments: attempt.arguments.clone(),
             timeout: policy.timeout,
             namespace: attempt.namespace.clone(),
+            at_most_once: attempt.at_most_once,
             trace: trace.clone(),
         };
         // While NATS is away nothing can be said of the tool: no attempt of it is spent.

@@ -7,7 +7,11 @@ use crate::Sent;
 
 pub(crate) fn of_mcp(error: &McpError) -> Sent {
     let failure = ToolFailure { retryable: error.retryable(), ..ToolFailure::new(code(error), error.to_string()) };
-    if error.retryable() { Sent::Interrupted(failure) } else { Sent::Answered(Outcome::Err(failure)) }
+    if error.retryable() {
+        Sent::Interrupted { failure, sent: error.may_have_been_sent() }
+    } else {
+        Sent::Answered(Outcome::Err(failure))
+    }
 }
 
 fn code(error: &McpError) -> ErrorCode {

@@ -72,6 +72,7 @@ async fn queue(bus: &Bus, tool: &str, key: Key) -> Result<(), rewind_bus::BusErr
         arguments: Payload::Inline(Json::from(serde_json::json!({ "order_id": "o-1001" }))),
         timeout: Duration::from_secs(30),
         namespace: None,
+        at_most_once: false,
     };
     bus.queue_host_call(&call).await.map(drop)
 }

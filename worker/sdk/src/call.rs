@@ -90,6 +90,13 @@ async fn attempt(
             }
         }
     };
+    if taken.call.at_most_once && taken.call.attempt > taken.attempt {
+        let message = format!(
+            "{} may have been done or not, and must not be done twice: a worker that had the call is gone",
+            tool.name
+        );
+        return Outcome::Err(ToolFailure::new(ErrorCode::OutcomeUnknown, message));
+    }
     match tokio::time::timeout_at(deadline.into(), handled).await {
         Ok(outcome) => outcome,
         Err(_) => {

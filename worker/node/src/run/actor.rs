@@ -161,8 +161,11 @@ impl State {
         if !live.run.status().ended() {
             // It did not leave memory, and is in nobody's: what it was at has no one who does it.
             let lost = live.run.status() == RunStatus::Running && !self.hands.hold_any();
-            live.adopt(&self.context, self.epoch, &mut draft)?;
-            if lost || matches!(begin, Begin::Again) {
+            let again = matches!(begin, Begin::Again);
+            let owned =
+                live.run.owner().is_some_and(|owner| owner.node == self.context.id && owner.epoch == self.epoch);
+            live.adopt(&self.context, self.epoch, again || lost && owned, &mut draft)?;
+            if lost || again {
                 draft.effects = live.run.pending();
             }
         }

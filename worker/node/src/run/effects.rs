@@ -56,7 +56,7 @@ impl Hands {
 
     fn dispatch(&mut self, run: &Run, script: &Arc<Script>, seq: Seq, number: u32) {
         let Some(pending) = run.outstanding().get(&seq) else { return };
-        let (Call::Tool { tool, arguments, raw }, Some(spec)) = (&pending.call, run.spec()) else { return };
+        let (Call::Tool { tool, arguments, raw, terms }, Some(spec)) = (&pending.call, run.spec()) else { return };
         let key = run.key(seq);
         let attempt = Attempt {
             trace: spec.trace.clone(),
@@ -66,6 +66,7 @@ impl Hands {
             arguments: arguments.clone(),
             raw: *raw,
             namespace: spec.namespace.clone(),
+            at_most_once: terms.at_most_once,
         };
         let context = self.context.clone();
         let script = script.clone();
@@ -75,7 +76,7 @@ impl Hands {
             // Without a word the run would wait for this attempt for ever.
             let sent = sent.unwrap_or_else(|_| {
                 let message = format!("sending {} failed in Rewind itself; the node's log says how", attempt.tool);
-                Sent::Interrupted(ToolFailure::new(ErrorCode::Unavailable, message))
+                Sent::Interrupted { failure: ToolFailure::new(ErrorCode::Unavailable, message), sent: true }
             });
             if sent != Sent::Queued {
                 report(Mail::Sent { seq, attempt: number, sent });

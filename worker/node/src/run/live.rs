@@ -94,7 +94,14 @@ impl Live {
     }
 
     /// Makes the run this node's, if it is not.
-    pub(crate) fn adopt(&mut self, context: &Context, epoch: u64, draft: &mut Draft) -> Result<(), TurnError> {
+    /// `lost`: of what is outstanding, nothing is at work and nothing in a queue.
+    pub(crate) fn adopt(
+        &mut self,
+        context: &Context,
+        epoch: u64,
+        lost: bool,
+        draft: &mut Draft,
+    ) -> Result<(), TurnError> {
         let stale = self
             .run
             .owner()
@@ -102,7 +109,7 @@ impl Live {
         if stale {
             return Err(TurnError::NotOurs(self.run.id().clone()));
         }
-        let records = self.run.decide(Timestamp::now(), Input::Adopt { node: context.id.clone(), epoch });
+        let records = self.run.decide(Timestamp::now(), Input::Adopt { node: context.id.clone(), epoch, lost });
         draft.replay = !records.is_empty();
         self.take(draft, records)
     }
@@ -121,8 +128,12 @@ impl Live {
                 Sent::Answered(outcome) => {
                     self.run.decide(now, Input::Answer { seq: *seq, attempt: *attempt, outcome: outcome.clone() })
                 }
-                Sent::Interrupted(failure) => self.interrupted(now, *seq, *attempt, failure.clone()),
+                Sent::Interrupted { failure, sent } => self.interrupted(now, *seq, *attempt, failure.clone(), *sent),
             },
+            Mail::Decide { seq, verdict, .. } => {
+                self.run.decide(now, Input::Decide { seq: *seq, verdict: verdict.clone() })
+            }
+            Mail::Cancel { .. } => self.run.decide(now, Input::Cancel),
             // Workers answer for calls that went to workers, whatever number they name.
             Mail::Answer { answer, .. } if !self.is_with_worker(answer.seq) => Vec::new(),
             Mail::Answer { answer, .. } => match (&answer.outcome, self.attempt_of(answer.seq)) {
@@ -130,7 +141,7 @@ impl Live {
                 // earlier attempt is known.
                 (Outcome::Err(_), Some(attempt)) if answer.timed_out && answer.attempt < attempt => Vec::new(),
                 (Outcome::Err(failure), Some(attempt)) if answer.timed_out => {
-                    self.interrupted(now, answer.seq, attempt, failure.clone())
+                    self.interrupted(now, answer.seq, attempt, failure.clone(), true)
                 }
                 (outcome, _) => {
                     let outcome = self.checked(context, answer.seq, outcome.clone()).await?;
@@ -147,17 +158,27 @@ impl Live {
 
     fn attempt_of(&self, seq: rewind_model::Seq) -> Option<u32> {
         match self.run.outstanding().get(&seq)?.phase {
-            Phase::Sent { attempt } | Phase::BackingOff { attempt, .. } => Some(attempt),
-            Phase::Queued | Phase::Sleeping => None,
+            Phase::Sent { attempt }
+            | Phase::BackingOff { attempt, .. }
+            | Phase::Elsewhere { attempt }
+            | Phase::Unknown { attempt } => Some(attempt),
+            Phase::Queued | Phase::Sleeping | Phase::Parked { .. } => None,
         }
     }
 
-    fn interrupted(&self, now: Timestamp, seq: rewind_model::Seq, attempt: u32, failure: ToolFailure) -> Vec<Record> {
+    fn interrupted(
+        &self,
+        now: Timestamp,
+        seq: rewind_model::Seq,
+        attempt: u32,
+        failure: ToolFailure,
+        sent: bool,
+    ) -> Vec<Record> {
         let Some(Call::Tool { tool, .. }) = self.run.outstanding().get(&seq).map(|pending| &pending.call) else {
             return Vec::new();
         };
         let policy = self.script.tools.policy(tool).cloned().unwrap_or_default();
-        self.run.decide(now, Input::Interrupted { seq, attempt, failure, policy: &policy })
+        self.run.decide(now, Input::Interrupted { seq, attempt, failure, sent, policy: &policy })
     }
 
     /// A worker's result, held against what its tool declares.
@@ -307,12 +328,13 @@ impl Live {
         (self.blamed >= BLAMED).then(|| failed(end))
     }
 
-    /// If nothing but long timers is outstanding, the run leaves memory with this very entry.
+    /// If nothing but long timers and parked calls is outstanding, the run leaves memory with this very entry.
     pub(crate) fn rest(&mut self, draft: &mut Draft) -> Result<(), TurnError> {
         let now = Timestamp::now();
         let long = |phase: &Phase, call: &Call| match (phase, call) {
             (Phase::Sleeping, Call::Sleep { until }) => until.since(now) >= LONG,
             (Phase::BackingOff { until, .. }, _) => until.since(now) >= LONG,
+            (Phase::Parked { .. }, _) => true,
             _ => false,
         };
         let rests = self.run.outstanding().values().all(|pending| long(&pending.phase, &pending.call));
@@ -329,7 +351,9 @@ impl Live {
     pub(crate) fn others_wake(&self) -> bool {
         let by_others = |phase: &Phase, call: &Call| match (phase, call) {
             (Phase::Sent { .. }, Call::Tool { tool, .. }) => tool.export == rewind_model::Toolset::HOST,
-            (Phase::Queued, _) | (Phase::Sleeping, _) | (Phase::BackingOff { .. }, _) => true,
+            (Phase::Queued | Phase::Sleeping | Phase::BackingOff { .. }, _) => true,
+            (Phase::Parked { .. } | Phase::Elsewhere { .. }, _) => true,
+            (Phase::Unknown { .. }, _) => false,
             (Phase::Sent { .. }, Call::Sleep { .. }) => false,
         };
         self.run.outstanding().values().all(|pending| by_others(&pending.phase, &pending.call))
@@ -371,7 +395,7 @@ pub(crate) async fn end_unloadable(
     let now = Timestamp::now();
     let mut last_words = Vec::new();
     let broken = error("script_error", format!("the run cannot be loaded: {why}"));
-    for input in [Input::Adopt { node: context.id.clone(), epoch }, Input::Broken(broken)] {
+    for input in [Input::Adopt { node: context.id.clone(), epoch, lost: false }, Input::Broken(broken)] {
         for record in run.decide(now, input) {
             run.fold(&record)?;
             last_words.push(record);

@@ -6,6 +6,7 @@ use std::{
 use rewind_bus::command::{Ack, Answer};
 use rewind_dispatch::Sent;
 use rewind_model::Seq;
+use rewind_run::Verdict;
 
 /// Something for a run to take into account. What came by a command is acknowledged when it is in
 /// the journal, and comes again otherwise.
@@ -17,6 +18,10 @@ pub(crate) enum Mail {
     Wake { seq: Seq, ack: Ack },
     /// A host worker's answer.
     Answer { answer: Answer, ack: Ack },
+    /// Somebody's decision about a parked call.
+    Decide { seq: Seq, verdict: Verdict, ack: Ack },
+    /// The run is to end.
+    Cancel { ack: Ack },
     /// What became of an attempt that this node made.
     Sent { seq: Seq, attempt: u32, sent: Sent },
     /// A timer that this process kept.
@@ -26,7 +31,11 @@ pub(crate) enum Mail {
 impl Mail {
     pub(crate) fn into_ack(self) -> Option<Ack> {
         match self {
-            Mail::Look { ack } | Mail::Wake { ack, .. } | Mail::Answer { ack, .. } => Some(ack),
+            Mail::Look { ack }
+            | Mail::Wake { ack, .. }
+            | Mail::Answer { ack, .. }
+            | Mail::Decide { ack, .. }
+            | Mail::Cancel { ack } => Some(ack),
             Mail::Sent { .. } | Mail::Due { .. } => None,
         }
     }

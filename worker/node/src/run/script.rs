@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rewind_bus::{BusError, catalog::CompiledScript, journal::Stored};
 use rewind_dispatch::Tools;
 use rewind_model::{Payload, RunError, RunId, Timestamp};
-use rewind_run::{Call, Delivered, Delivery, Divergence, NewCall, Replay, ScriptEnd, ScriptTurn, Spec};
+use rewind_run::{Call, Delivered, Delivery, Divergence, NewCall, Replay, ScriptEnd, ScriptTurn, Spec, Terms};
 use rewind_sandbox::{self as sandbox, Instance, Load, SandboxError, ScriptLimits};
 
 use crate::{context::Context, stack};
@@ -131,7 +131,8 @@ impl Script {
             sandbox::Request::Sleep { until } => NewCall { seq, call: Call::Sleep { until }, refused: None },
             sandbox::Request::Tool { tool, arguments, raw } => {
                 let refused = self.tools.refusal(&tool, &arguments);
-                NewCall { seq, call: Call::Tool { tool, arguments: Payload::Inline(arguments), raw }, refused }
+                let terms = self.tools.policy(&tool).map(Terms::of).unwrap_or_default();
+                NewCall { seq, call: Call::Tool { tool, arguments: Payload::Inline(arguments), raw, terms }, refused }
             }
         }
     }

@@ -140,6 +140,7 @@ impl Run {
             arguments: Payload::Inline(Json::from(arguments)),
             timeout: PATIENCE,
             namespace: Some("ada".into()),
+            at_most_once: false,
         }
     }
 

@@ -1,0 +1,158 @@
+//! From the policies that a harness gives to the one that each tool has.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use rewind_model::{Policy, ProblemCode, RegisterPolicy, RegisterRetry, Toolset, format_duration, parse_duration};
+
+use crate::refusal::Refusal;
+
+/// Policies of one request.
+const MOST: usize = 10_000;
+/// A host tool may take days.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(30 * 86_400);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(86_400);
+const MOST_ATTEMPTS: u32 = 100;
+const STEEPEST: f64 = 100.0;
+
+/// Gives every tool its policy: its own, over its server's (`github.*`), over the default one, member by member.
+///
+/// # Errors
+/// `invalid-toolset`, naming the policy and its member.
+pub(crate) fn resolve(toolset: &mut Toolset, policies: &BTreeMap<String, RegisterPolicy>) -> Result<(), Refusal> {
+    let refuse = |detail: String| Err(Refusal::new(ProblemCode::InvalidToolset, detail));
+    if policies.len() > MOST {
+        return refuse(format!("policies: {} of them; the limit is {MOST}", policies.len()));
+    }
+    for (of, given) in policies {
+        let known = match of.split_once('.') {
+            Some((export, "*")) => export == Toolset::HOST || toolset.mcp_servers.contains_key(export),
+            Some(_) => of.parse().is_ok_and(|name| toolset.tool(&name).is_some()),
+            None => false,
+        };
+        let shown: String = of.chars().take(200).collect();
+        if !known {
+            return refuse(format!(
+                "policies: {shown:?} names no tool of this toolset: write `server.tool`, `host.tool`, or `server.*` for a default"
+            ));
+        }
+        let over = |mut policy: Policy| apply(&mut policy, given).and_then(|()| check(&policy));
+        over(Policy::default()).or_else(|(member, why)| refuse(format!("policies[{shown:?}].{member}: {why}")))?;
+    }
+    let servers = toolset.mcp_servers.iter_mut().map(|(name, server)| (name.as_str(), &mut server.tools));
+    for (export, tools) in servers.chain([(Toolset::HOST, &mut toolset.host_tools)]) {
+        for (name, tool) in tools {
+            for of in [format!("{export}.*"), format!("{export}.{name}")] {
+                let Some(given) = policies.get(&of) else { continue };
+                let applied = apply(&mut tool.policy, given).and_then(|()| check(&tool.policy));
+                applied.or_else(|(member, why)| {
+                    refuse(format!("policies[{of:?}].{member}: {why} (together with the defaults of {export})"))
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+type Wrong = (&'static str, String);
+
+fn apply(policy: &mut Policy, given: &RegisterPolicy) -> Result<(), Wrong> {
+    let RegisterPolicy { delivery, timeout, retry, approval } = given;
+    let RegisterRetry { max_attempts, initial_interval, max_interval, backoff } = retry;
+    let set = |duration: &mut Duration, given: &Option<String>, member| match given {
+        None => Ok(()),
+        Some(text) => match parse_duration(text) {
+            Ok(parsed) => {
+                *duration = parsed;
+                Ok(())
+            }
+            Err(error) => Err((member, error.to_string())),
+        },
+    };
+    set(&mut policy.timeout, timeout, "timeout")?;
+    set(&mut policy.retry.initial_interval, initial_interval, "retry.initial_interval")?;
+    set(&mut policy.retry.max_interval, max_interval, "retry.max_interval")?;
+    policy.delivery = delivery.unwrap_or(policy.delivery);
+    policy.approval = approval.unwrap_or(policy.approval);
+    policy.retry.max_attempts = max_attempts.unwrap_or(policy.retry.max_attempts);
+    policy.retry.backoff = backoff.unwrap_or(policy.retry.backoff);
+    Ok(())
+}
+
+fn check(policy: &Policy) -> Result<(), Wrong> {
+    let retry = &policy.retry;
+    let longest = |member, duration: Duration, least: Duration, most: Duration| {
+        let fits = (least..=most).contains(&duration);
+        let range = || format!("from {} to {}", format_duration(least), format_duration(most));
+        if fits { Ok(()) } else { Err((member, format!("{} is not {}", format_duration(duration), range()))) }
+    };
+    let instant = Duration::from_millis(1);
+    longest("timeout", policy.timeout, instant, LONGEST_TIMEOUT)?;
+    longest("retry.initial_interval", retry.initial_interval, instant, LONGEST_INTERVAL)?;
+    longest("retry.max_interval", retry.max_interval, retry.initial_interval, LONGEST_INTERVAL)?;
+    if !(1..=MOST_ATTEMPTS).contains(&retry.max_attempts) {
+        return Err(("retry.max_attempts", format!("{} is not from 1 to {MOST_ATTEMPTS}", retry.max_attempts)));
+    }
+    if !(1.0..=STEEPEST).contains(&retry.backoff) {
+        return Err(("retry.backoff", format!("{} is not from 1 to {STEEPEST}", retry.backoff)));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rewind_model::{Approval, Delivery};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn toolset() -> Toolset {
+        let tool = json!({"input_schema": {}, "policy": Policy::default()});
+        serde_json::from_value(json!({"v": 1, "host_tools": {"refund": tool},
+            "mcp_servers": {"mail": {"url": "http://x/", "tools": {"send": tool, "a.b": tool}}}}))
+        .expect("a toolset")
+    }
+
+    fn resolved(policies: Value) -> Result<Toolset, String> {
+        let mut toolset = toolset();
+        let policies = serde_json::from_value(policies).map_err(|error| error.to_string())?;
+        resolve(&mut toolset, &policies).map_err(|refusal| format!("{refusal:?}"))?;
+        Ok(toolset)
+    }
+
+    #[test]
+    fn a_tool_s_own_policy_goes_over_its_server_s_member_by_member() {
+        let toolset = resolved(json!({
+            "mail.*": {"timeout": "5s", "delivery": "at_most_once"},
+            "mail.a.b": {"timeout": "2d", "retry": {"max_attempts": 1}},
+            "host.refund": {"approval": "always", "retry": {"initial_interval": "1h", "max_interval": "2h", "backoff": 1}},
+        }))
+        .expect("policies");
+        let policy = |name: &str| toolset.tool(&name.parse().expect("a name")).expect("a tool").1.policy.clone();
+        let (send, both, refund) = (policy("mail.send"), policy("mail.a.b"), policy("host.refund"));
+        assert_eq!((send.timeout, send.delivery), (Duration::from_secs(5), Delivery::AtMostOnce));
+        assert_eq!(send.retry, Policy::default().retry);
+        assert_eq!((both.timeout, both.delivery), (Duration::from_secs(2 * 86_400), Delivery::AtMostOnce));
+        assert_eq!(both.retry.max_attempts, 1);
+        assert_eq!((refund.approval, refund.retry.max_interval), (Approval::Always, Duration::from_secs(7_200)));
+        assert_eq!(resolved(json!({})).expect("none"), self::toolset());
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_its_member() {
+        for (policies, said) in [
+            (json!({"mail.sned": {}}), "mail.sned"),
+            (json!({"post.*": {}}), "post.*"),
+            (json!({"mail": {}}), "mail"),
+            (json!({"mail.send": {"timeout": "0s"}}), "timeout"),
+            (json!({"mail.send": {"timeout": "fast"}}), "timeout"),
+            (json!({"mail.send": {"retry": {"max_attempts": 0}}}), "max_attempts"),
+            (json!({"mail.send": {"retry": {"backoff": 0.5}}}), "backoff"),
+            (json!({"mail.send": {"retry": {"initial_interval": "1h"}}}), "max_interval"),
+            (json!({"mail.send": {"delivery": "exactly_once"}}), "exactly_once"),
+            (json!({"mail.send": {"retries": 3}}), "retries"),
+        ] {
+            let refused = resolved(policies.clone()).expect_err("refused");
+            assert!(refused.contains(said), "{policies}: {refused}");
+        }
+    }
+}
