@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand, ValueEnum};
-use rewind_model::{Json, Rendering, RunId, RunStatus, ToolsetId, parse_duration};
+use rewind_model::{Json, Key, Rendering, RunId, RunStatus, ToolsetId, parse_duration};
 
 use crate::{api_key::ApiKey, exit::Exit};
 
@@ -23,6 +23,7 @@ pub(crate) enum Command {
     Dev(DevArgs),
     Toolset(ToolsetArgs),
     Run(RunArgs),
+    Parked(ParkedArgs),
     Declarations(DeclarationsArgs),
 }
 
@@ -166,6 +167,55 @@ pub(crate) enum RunCommand {
     Watch { id: RunId },
     /// Every call of a run, then its lines of `console`.
     Journal { id: RunId },
+    /// End a run, in whatever state it is.
+    Cancel { id: RunId },
+}
+
+/// Calls that wait for a decision: list them, let them go, or end them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = Exit::HELP)]
+pub(crate) struct ParkedArgs {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    #[command(subcommand)]
+    pub(crate) command: ParkedCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ParkedCommand {
+    /// Calls that wait, of the newest runs first.
+    List {
+        #[arg(long)]
+        namespace: Option<String>,
+    },
+    /// Let a call go.
+    Approve {
+        /// The call's key, RUN/SEQ, as `parked list` shows it.
+        call: CallKey,
+        /// Who approves, for the journal.
+        #[arg(long, value_name = "NAME")]
+        by: Option<String>,
+    },
+    /// End a call: the script gets a ToolError.
+    Reject {
+        call: CallKey,
+        #[arg(long, value_name = "NAME")]
+        by: Option<String>,
+        /// What the script is told.
+        #[arg(long, value_name = "TEXT")]
+        message: Option<String>,
+    },
+}
+
+/// `RUN/SEQ`.
+#[derive(Debug, Clone)]
+pub(crate) struct CallKey(pub(crate) Key);
+
+impl std::str::FromStr for CallKey {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(Self).map_err(|_| format!("{text:?} is no call: write RUN/SEQ, such as run_…/3"))
+    }
 }
 
 #[derive(Debug, clap::Args)]

@@ -11,6 +11,7 @@ mod exit;
 mod files;
 mod input;
 mod output;
+mod parked;
 mod run;
 mod server;
 mod toolset;
@@ -33,6 +34,7 @@ async fn main() -> std::process::ExitCode {
         Command::Dev(args) => dev::run(args).await,
         Command::Toolset(args) => toolset::run(args).await,
         Command::Run(args) => run::run(args).await,
+        Command::Parked(args) => parked::run(args).await,
         Command::Declarations(args) => declarations::run(&args),
     };
     let exit = done.unwrap_or_else(|error| {

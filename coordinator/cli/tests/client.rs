@@ -332,3 +332,31 @@ async fn a_run_is_shown_and_json_is_the_apis_own_text() {
     assert!(text.stdout.contains(&format!("id         {RUN}\n")));
     assert_eq!(api.requests().len(), 2, "an ended run is not asked for again");
 }
+
+#[tokio::test]
+async fn parked_calls_are_listed_and_decided_and_runs_cancelled() {
+    let key = format!("{RUN}/3");
+    let call = json!({"run": RUN, "seq": 3, "key": key, "tool": "bank.pay", "arguments": {"cents": 5}, "reason": "approval", "since": "2026-01-02T03:04:05Z"});
+    let made = json!({"key": key, "approved": true, "by": "ada", "at": "2026-01-02T03:04:06Z"});
+    let api = Api::start(move |request| match request.target.as_str() {
+        "/v1/parked" => reply(200, json!({"items": [call], "next_cursor": "c"}).to_string()),
+        "/v1/parked?cursor=c" => reply(200, json!({"items": []}).to_string()),
+        target if target.ends_with("/cancel") => reply(200, run("cancelled", json!({})).to_string()),
+        target if target.ends_with("/approve") => reply(200, made.to_string()),
+        _ => {
+            problem(409, "already-decided", "Somebody else was first", json!({"detail": "call x was approved by ada"}))
+        }
+    })
+    .await;
+    let listed = rewind(&api.url, &["parked", "list"]).await;
+    assert!(listed.stdout.contains(&format!("{key}  bank.pay  approval")), "{}", listed.stdout);
+    assert!(listed.stdout.contains(r#"{"cents":5}"#), "{}", listed.stdout);
+    let approved = rewind(&api.url, &["parked", "approve", &key, "--by", "ada"]).await;
+    assert_eq!(approved.stdout, format!("{key}: approved by ada at 2026-01-02T03:04:06Z\n"));
+    let sent = api.requests().into_iter().find(|request| request.target.ends_with("/approve")).unwrap();
+    assert_eq!((sent.target, sent.body), (format!("/v1/runs/{RUN}/calls/3/approve"), r#"{"by":"ada"}"#.to_owned()));
+    let rejected = rewind(&api.url, &["parked", "reject", &key, "--message", "no"]).await;
+    assert!(rejected.code == 3 && rejected.stderr.contains("approved by ada"), "{}", rejected.stderr);
+    assert_eq!(rewind(&api.url, &["parked", "approve", "nonsense"]).await.code, 2);
+    assert_eq!(rewind(&api.url, &["run", "cancel", RUN]).await.stdout, "cancelled\n");
+}

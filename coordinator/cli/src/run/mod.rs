@@ -7,14 +7,16 @@ mod show;
 mod start;
 mod watch;
 
-use rewind_model::{Diagnostic, RunId};
+use std::io::{self, Write as _};
+
+use rewind_model::{Diagnostic, Run, RunId};
 
 use crate::{
     args::{RunArgs, RunCommand},
     client::Client,
     error::Error,
     exit::Exit,
-    output::{one_line, printable},
+    output::{one_line, printable, write_json},
     server::Server,
 };
 
@@ -27,7 +29,23 @@ pub(crate) async fn run(args: RunArgs) -> Result<Exit, Error> {
         RunCommand::List(list) => list::list(&client, json, &list).await,
         RunCommand::Watch { id } => watch::watch(&client, json, &id).await,
         RunCommand::Journal { id } => journal::journal(&client, json, &id).await,
+        RunCommand::Cancel { id } => cancel(&client, json, &id).await,
     }
+}
+
+async fn cancel(client: &Client, json: bool, id: &RunId) -> Result<Exit, Error> {
+    let answer = client.post_text(&format!("{}/cancel", path_of(id)), String::new()).await?;
+    if json {
+        write_json(&answer.body)?;
+        return Ok(Exit::Done);
+    }
+    let run: Run = answer.to()?;
+    if run.status.ended() {
+        writeln!(io::stdout(), "{}", run.status)?;
+    } else {
+        writeln!(io::stderr(), "it is cancelled as soon as a node has it; now it is {}", run.status)?;
+    }
+    Ok(Exit::Done)
 }
 
 fn path_of(id: &RunId) -> String {

@@ -1,0 +1,85 @@
+//! `rewind parked`: calls that wait for somebody's decision.
+
+use std::io::{self, Write as _};
+
+use rewind_model::{Approve, MadeDecision, Page, ParkedCall, Reject};
+use serde::Serialize;
+
+use crate::{
+    args::{CallKey, ClientArgs, ParkedArgs, ParkedCommand},
+    client::Client,
+    error::Error,
+    exit::Exit,
+    output::{Align, Paint, Table, one_line, write_json},
+    server::Server,
+};
+
+pub(crate) async fn run(args: ParkedArgs) -> Result<Exit, Error> {
+    let client = Client::new(&Server::find(&args.client)?)?;
+    match args.command {
+        ParkedCommand::List { namespace } => list(&client, &args.client, namespace.as_deref()).await,
+        ParkedCommand::Approve { call, by } => decide(&client, &args.client, &call, "approve", &Approve { by }).await,
+        ParkedCommand::Reject { call, by, message } => {
+            decide(&client, &args.client, &call, "reject", &Reject { by, message }).await
+        }
+    }
+}
+
+async fn list(client: &Client, args: &ClientArgs, namespace: Option<&str>) -> Result<Exit, Error> {
+    let mut all: Page<ParkedCall> = Page { items: Vec::new(), next_cursor: None };
+    loop {
+        let cursor = all.next_cursor.take();
+        let query: Vec<_> = [("namespace", namespace), ("cursor", cursor.as_deref())]
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, value?)))
+            .collect();
+        let page: Page<ParkedCall> = client.get("v1/parked", &query).await?.to()?;
+        all.items.extend(page.items);
+        // The same cursor again would make this go on for ever.
+        if page.next_cursor.is_none() || page.next_cursor == cursor {
+            break;
+        }
+        all.next_cursor = page.next_cursor;
+    }
+    if args.json {
+        write_json(&serde_json::to_string(&all).map_err(io::Error::from)?)?;
+        return Ok(Exit::Done);
+    }
+    let paint = Paint::for_stdout();
+    let columns = ["CALL", "TOOL", "REASON", "SINCE", "ARGUMENTS"].map(|name| (name, Align::Left));
+    let mut table = Table::new(&columns);
+    for call in &all.items {
+        let arguments: String = call.arguments.as_str().chars().take(100).collect();
+        let cells =
+            [call.key.to_string(), call.tool.to_string(), call.reason.clone(), call.since.to_string(), arguments];
+        table.row(cells.map(Into::into));
+    }
+    table.write(&mut io::stdout().lock(), paint)?;
+    Ok(Exit::Done)
+}
+
+async fn decide<T: Serialize>(
+    client: &Client,
+    args: &ClientArgs,
+    CallKey(key): &CallKey,
+    verb: &str,
+    body: &T,
+) -> Result<Exit, Error> {
+    let answer = client.post(&format!("v1/runs/{}/calls/{}/{verb}", key.run, key.seq), body).await?;
+    if answer.body.is_empty() {
+        writeln!(
+            io::stderr(),
+            "taken down: it counts as soon as a node has the run, unless another decision is first"
+        )?;
+        return Ok(Exit::Done);
+    }
+    if args.json {
+        write_json(&answer.body)?;
+        return Ok(Exit::Done);
+    }
+    let made: MadeDecision = answer.to()?;
+    let by = made.by.map_or_else(String::new, |by| format!(" by {}", one_line(&by)));
+    let what = if made.approved { "approved" } else { "rejected" };
+    writeln!(io::stdout(), "{}: {what}{by} at {}", made.key, made.at)?;
+    Ok(Exit::Done)
+}
