@@ -3,7 +3,7 @@
     python orders.py --port 8001 --effects effects.jsonl
 
 It speaks MCP over streamable HTTP (2026-07-28, and the protocols before it), and prints one JSON line,
-{"url": ...}, once it listens. Two things are worth copying:
+{"url": ...}, once it listens; with --stdio it speaks it over its stdin and stdout instead. Two things are worth copying:
 
 * `list_orders` declares what it returns, so that a script sees types instead of `any`.
 * `send_email` recognises a repeated call. A caller that lost the answer cannot know whether the tool
@@ -107,12 +107,15 @@ async def send_email(
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--port", type=int, default=0, help="0 (the default) takes a free one")
+    arguments.add_argument("--stdio", action="store_true", help="serve the process that started this one")
     arguments.add_argument("--effects", type=Path, help="append a JSON line for each attempt to send an e-mail")
     options = arguments.parse_args()
 
     global outbox
     outbox = Outbox(options.effects)
 
+    if options.stdio:
+        return server.run("stdio")
     listener = socket.create_server(("127.0.0.1", options.port), backlog=1024)
     print(json.dumps({"url": f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"}), flush=True)
     uvicorn.Server(uvicorn.Config(server.streamable_http_app(), log_level="warning")).run(sockets=[listener])

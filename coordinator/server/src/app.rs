@@ -52,6 +52,8 @@ pub(crate) struct App {
     pub(crate) checker: Checker,
     pub(crate) projection: Projection,
     pub(crate) cluster: Cluster,
+    /// Whether toolsets may name commands as MCP servers.
+    pub(crate) allow_stdio: bool,
     /// Work that goes on after the request that began it.
     pub(crate) tasks: TaskTracker,
     /// Cancelled when the process is told to stop.
@@ -74,6 +76,7 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
         checker: Checker::new(config.tsc).await?,
         projection: Projection::default(),
         cluster: Cluster::default(),
+        allow_stdio: config.allow_stdio,
         tasks: TaskTracker::new(),
         stopping: stopping.clone(),
     });

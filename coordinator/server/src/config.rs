@@ -19,6 +19,10 @@ pub(crate) struct Config {
     /// is stored. Better given by environment: others on the machine can read a command line.
     #[arg(long, env = "REWIND_BOOTSTRAP_KEY", hide_env_values = true)]
     pub(crate) bootstrap_key: Option<Secret<String>>,
+    /// Let toolsets name commands as MCP servers (stdio), and start each, with this process's rights, to list
+    /// its tools: for people on one machine. Nodes need the same option to call them.
+    #[arg(long, env = "REWIND_ALLOW_STDIO")]
+    pub(crate) allow_stdio: bool,
     #[command(flatten)]
     pub(crate) telemetry: rewind_service::TelemetryArgs,
 }

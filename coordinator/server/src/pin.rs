@@ -39,7 +39,7 @@ pub(crate) struct PinnedDocument {
 /// name, when one does not answer as it should; `unknown-toolset`; `script-rejected`. No toolset is stored
 /// either way.
 pub(crate) async fn pin(app: &App, mut request: RegisterToolset) -> Result<PinnedDocument, Refusal> {
-    check_names(&request)?;
+    check_names(&request, app.allow_stdio)?;
     let workflows = std::mem::take(&mut request.workflows);
     let mut document = match request.base.take() {
         Some(base) => derive(app, base).await?,
@@ -60,7 +60,7 @@ fn invalid<T>(detail: String) -> Result<T, Refusal> {
     Err(Refusal::new(ProblemCode::InvalidToolset, detail))
 }
 
-fn check_names(request: &RegisterToolset) -> Result<(), Refusal> {
+fn check_names(request: &RegisterToolset, allow_stdio: bool) -> Result<(), Refusal> {
     if request.base.is_some() {
         let own = request.mcp_servers.is_empty() && request.host_tools.is_empty() && request.policies.is_empty();
         return if own {
@@ -86,19 +86,24 @@ fn check_names(request: &RegisterToolset) -> Result<(), Refusal> {
                 TAKEN.join(", ")
             ));
         }
-        check_transport(server).or_else(|reason| invalid(format!("mcp_servers.{name}: {reason}")))?;
+        check_transport(server, allow_stdio).or_else(|reason| invalid(format!("mcp_servers.{name}: {reason}")))?;
     }
     Ok(())
 }
 
-fn check_transport(server: &RegisterMcpServer) -> Result<(), &'static str> {
+fn check_transport(server: &RegisterMcpServer, allow_stdio: bool) -> Result<(), &'static str> {
     let stdio = server.command.is_some();
     match &server.url {
+        None if !stdio && allow_stdio => {
+            Err("give the `url` of a streamable-HTTP server, or the `command` of a server over stdio")
+        }
         None if !stdio => Err("give the `url` of a streamable-HTTP server"),
         Some(_) if stdio => Err("give `url` or `command`, not both"),
         Some(_) if !server.args.is_empty() || !server.env.is_empty() => Err("`args` and `env` go with `command`"),
         None if !server.headers.is_empty() => Err("`headers` go with `url`"),
-        _ if stdio => Err("servers over stdio are not allowed here: give the `url` of a streamable-HTTP server"),
+        None if !allow_stdio => Err("servers over stdio are not allowed here: the operator has to start the \
+             coordinator and its nodes with `--allow-stdio` (`rewind dev --allow-stdio` does both); or give the \
+             `url` of a streamable-HTTP server"),
         _ => Ok(()),
     }
 }
@@ -115,12 +120,24 @@ async fn derive(app: &App, base: ToolsetId) -> Result<PinnedDocument, Refusal> {
 type Listed = (String, RegisterMcpServer, Listing);
 
 async fn list((name, server): (String, RegisterMcpServer)) -> Result<Listed, Refusal> {
-    let url = server.url.clone().unwrap_or_default();
-    let endpoint = Endpoint { url, headers: server.headers.clone() };
-    let listed = async { Client::new(&endpoint)?.list_tools(ListLimits::default()).await }.await;
-    match listed {
+    let listed = async {
+        let client = Client::new(&endpoint(&server))?;
+        let listed = client.list_tools(ListLimits::default()).await;
+        // The nodes start a server over stdio anew, for the calls; this one was for the list.
+        client.close().await;
+        listed
+    };
+    match listed.await {
         Ok(listing) => Ok((name, server, listing)),
         Err(error) => Err(Refusal::server(&name, &error)),
+    }
+}
+
+fn endpoint(server: &RegisterMcpServer) -> Endpoint {
+    let RegisterMcpServer { url, headers, command, args, env, .. } = server.clone();
+    match command {
+        Some(command) => Endpoint::Stdio { command, args, env },
+        None => Endpoint::Http { url: url.unwrap_or_default(), headers },
     }
 }
 
@@ -187,11 +204,16 @@ fn pin_server(name: &str, server: RegisterMcpServer, listing: Listing, quarantin
 mod tests {
     use super::*;
 
+    fn registers(name: &str, server: RegisterMcpServer, allow_stdio: bool) -> Result<(), Refusal> {
+        let mcp_servers = BTreeMap::from([(name.to_owned(), server)]);
+        check_names(&RegisterToolset { mcp_servers, ..RegisterToolset::default() }, allow_stdio)
+    }
+
     #[test]
     fn a_server_cannot_be_named_like_something_else() {
         let named = |name: &str| {
             let server = RegisterMcpServer { url: Some("http://x/".into()), ..RegisterMcpServer::default() };
-            check_names(&RegisterToolset { mcp_servers: [(name.into(), server)].into(), ..RegisterToolset::default() })
+            registers(name, server, false)
         };
         assert!(named("github").is_ok() && named("_$1").is_ok());
         for bad in [
@@ -210,6 +232,27 @@ mod tests {
         ] {
             assert!(named(bad).is_err(), "{bad}");
         }
-        assert!(check_names(&RegisterToolset::default()).is_err());
+        assert!(check_names(&RegisterToolset::default(), false).is_err());
+    }
+
+    #[test]
+    fn a_server_has_a_url_or_where_that_is_allowed_a_command() {
+        let refusal = |server: serde_json::Value, allow_stdio: bool| {
+            let server = serde_json::from_value(server).expect("a server");
+            registers("shop", server, allow_stdio).err().map(|refusal| format!("{refusal:?}"))
+        };
+        let command = serde_json::json!({"command": "shop", "args": ["serve"], "env": {"A": "b"}});
+        assert_eq!(refusal(command.clone(), true), None);
+        let refused = refusal(command, false).expect("refused");
+        assert!(refused.contains("mcp_servers.shop") && refused.contains("--allow-stdio"), "{refused}");
+        for bad in [
+            serde_json::json!({}),
+            serde_json::json!({"url": "http://x/", "command": "shop"}),
+            serde_json::json!({"url": "http://x/", "args": ["serve"]}),
+            serde_json::json!({"url": "http://x/", "env": {"A": "b"}}),
+            serde_json::json!({"command": "shop", "headers": {"a": "b"}}),
+        ] {
+            assert!(refusal(bad.clone(), true).is_some() && refusal(bad.clone(), false).is_some(), "{bad}");
+        }
     }
 }

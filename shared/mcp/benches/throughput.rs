@@ -120,7 +120,7 @@ async fn measure() {
         let mut port = String::new();
         BufReader::new(server.0.stdout.take().expect("piped")).read_line(&mut port).expect("readable");
         let started = Instant::now();
-        let endpoint = Endpoint { url: format!("http://127.0.0.1:{}/mcp", port.trim()), headers: Default::default() };
+        let endpoint = Endpoint::http(format!("http://127.0.0.1:{}/mcp", port.trim()));
         let client = Client::new(&endpoint).expect("valid");
         println!("{era}: Client::new {:?}", started.elapsed());
         let arguments = Json::parse(r#"{"status":"open","limit":100}"#).expect("JSON");

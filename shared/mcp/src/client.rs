@@ -18,17 +18,16 @@ use serde_json::value::RawValue;
 use crate::{
     Call, CallResult, Endpoint, Era, ListLimits, Listing, McpError,
     call::NoCallResult,
-    connection::Connection,
-    endpoint::Target,
+    connection::{Connection, Route},
     exchange::{Ask, Exchange, Failure, mirrors_arguments},
-    http,
     listing::Page,
 };
 
 /// How long opening a connection may take.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A client of one endpoint. Cheap to clone; clones share the connection and the pool under it.
+/// A client of one endpoint. Cheap to clone; clones share the connection, and the pool or the process
+/// under it.
 ///
 /// The connection is opened by the first request and is never asked whether it still lives: it is used,
 /// and opened anew when that fails.
@@ -36,8 +35,7 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Client(Arc<Inner>);
 
 struct Inner {
-    target: Target,
-    http: reqwest::Client,
+    route: Route,
     connection: RwLock<Option<Arc<Connection>>>,
     /// Held while one is opened, so that many calls open one.
     opening: tokio::sync::Mutex<()>,
@@ -47,23 +45,34 @@ struct Inner {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Client").field(&self.0.target.display).finish()
+        f.debug_tuple("Client").field(&self.0.route.server()).finish()
     }
 }
 
 impl Client {
-    /// Nothing is sent yet.
+    /// Nothing is sent, and no process started, yet.
     ///
     /// # Errors
     /// [`McpError::InvalidEndpoint`].
     pub fn new(endpoint: &Endpoint) -> Result<Self, McpError> {
         Ok(Self(Arc::new(Inner {
-            target: endpoint.check()?,
-            http: http::client()?,
+            route: Route::to(endpoint.check()?)?,
             connection: RwLock::new(None),
             opening: tokio::sync::Mutex::new(()),
             mirrors: AtomicBool::new(false),
         })))
+    }
+
+    /// Gives the connection up. Over stdio it ends the process, which has a second to do so by itself when
+    /// its stdin is closed and another one after SIGTERM, and waits for its end: calls that are under way are
+    /// interrupted, later ones refused.
+    ///
+    /// Without it, the process is ended when the last clone of the client is dropped.
+    pub async fn close(&self) {
+        self.0.connection.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Route::Stdio(launcher) = &self.0.route {
+            launcher.close().await;
+        }
     }
 
     /// All tools, from the first page to the last, as of now (nothing is cached).
@@ -187,8 +196,7 @@ impl Client {
         if let Some(open) = self.open_connection() {
             return Ok(open);
         }
-        let opening = Connection::open(self.0.http.clone(), self.0.target.clone());
-        let opened = tokio::time::timeout(OPEN_TIMEOUT, opening).await;
+        let opened = tokio::time::timeout(OPEN_TIMEOUT, self.0.route.open()).await;
         let connection = Arc::new(opened.unwrap_or_else(|_| Err(self.timeout(OPEN_TIMEOUT, false)))?);
         if self.0.mirrors.load(Ordering::Relaxed) {
             // rmcp mirrors arguments by the schemas that this connection has seen. What is wrong with
@@ -212,7 +220,7 @@ impl Client {
     }
 
     fn server(&self) -> String {
-        self.0.target.display.clone()
+        self.0.route.server().to_owned()
     }
 
     fn timeout(&self, after: Duration, sent: bool) -> McpError {

@@ -13,7 +13,7 @@ use rmcp::{
         ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, Peer, PeerRequestOptions, RunningService,
     },
     transport::{
-        StreamableHttpClientTransport, common::client_side_sse::FixedInterval,
+        IntoTransport, StreamableHttpClientTransport, common::client_side_sse::FixedInterval,
         streamable_http_client::StreamableHttpClientTransportConfig,
     },
 };
@@ -21,14 +21,49 @@ use tracing::{Instrument as _, Span};
 
 use crate::{
     Era, McpError,
-    endpoint::Target,
+    endpoint::{HttpTarget, Target},
     error::excerpt,
     exchange::{Exchange, Failure},
-    http::Http,
+    http::{self, Http},
+    stdio::Launcher,
 };
 
 /// POSTs under way at once over one connection; a node bounds what it has in flight itself.
 const MAX_CONCURRENT_REQUESTS: usize = 4_096;
+
+/// By which way connections are opened, and what they have in common.
+pub(crate) enum Route {
+    Http { pool: reqwest::Client, target: Box<HttpTarget> },
+    Stdio(Launcher),
+}
+
+impl Route {
+    /// # Errors
+    /// When TLS cannot be set up.
+    pub(crate) fn to(target: Target) -> Result<Self, McpError> {
+        Ok(match target {
+            Target::Http(target) => Self::Http { pool: http::client()?, target: Box::new(target) },
+            Target::Stdio(program) => Self::Stdio(Launcher::new(program)),
+        })
+    }
+
+    /// The server as messages name it.
+    pub(crate) fn server(&self) -> &str {
+        match self {
+            Self::Http { target, .. } => &target.display,
+            Self::Stdio(launcher) => launcher.server(),
+        }
+    }
+
+    /// # Errors
+    /// What went wrong; no call was sent by then.
+    pub(crate) async fn open(&self) -> Result<Connection, McpError> {
+        match self {
+            Self::Http { pool, target } => Connection::over_http(pool.clone(), (**target).clone()).await,
+            Self::Stdio(launcher) => Connection::over_stdio(launcher).await,
+        }
+    }
+}
 
 pub(crate) struct Connection {
     service: RunningService<RoleClient, ClientConfig>,
@@ -40,34 +75,62 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Asks with `server/discover`, and falls back to `initialize`.
-    ///
-    /// # Errors
-    /// What went wrong; no call was sent by then.
-    pub(crate) async fn open(client: reqwest::Client, target: Target) -> Result<Self, McpError> {
+    async fn over_http(pool: reqwest::Client, target: HttpTarget) -> Result<Self, McpError> {
         let server = target.display.clone();
-        let http = Http::new(client, target);
-        let opened = async {
-            let transport = StreamableHttpClientTransport::with_client(http.clone(), config(&server));
-            let lifecycle = ClientLifecycleMode::Auto {
-                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-                legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
-            };
-            let service = me().serve_with_lifecycle(transport, lifecycle).await?;
-            service.set_response_cache_config(ClientCacheConfig::disabled()).await;
-            Ok(service)
+        let http = Http::new(pool, target);
+        let transport = StreamableHttpClientTransport::with_client(http.clone(), config(&server));
+        match serve(transport, either_era()).await {
+            Ok(service) => Ok(Self::of(service, server).await),
+            Err(error) => Err(before_any_call(handshake_error(&http, &server, &error))),
+        }
+    }
+
+    /// As over HTTP. A server that dies of `server/discover`, or gives an answer to it that makes no
+    /// sense, is started once more and not asked that again.
+    async fn over_stdio(launcher: &Launcher) -> Result<Self, McpError> {
+        let legacy = launcher.is_legacy();
+        let first = if legacy { session_era() } else { either_era() };
+        let opened = match Self::over_pipes(launcher, first).await {
+            Err(Unopened::Handshake(_)) if !legacy => Self::over_pipes(launcher, session_era()).await,
+            opened => opened,
         };
-        // The connection outlives the call that happens to open it, so it is not part of that call's span.
-        let service = match opened.instrument(Span::none()).await {
-            Ok(service) => service,
-            Err(error) => return Err(before_any_call(handshake_error(&http, &server, &error))),
-        };
+        // Some never answer what they do not know: they are not asked each time. One that has been
+        // replaced by a newer one is.
+        launcher.set_legacy(opened.as_ref().is_ok_and(|connection| connection.era == Era::Session));
+        opened.map_err(|error| match error {
+            Unopened::Start(error) | Unopened::Handshake(error) => error,
+        })
+    }
+
+    async fn over_pipes(launcher: &Launcher, lifecycle: ClientLifecycleMode) -> Result<Self, Unopened> {
+        let (transport, launching) = launcher.start().await.map_err(Unopened::Start)?;
+        let server = launcher.server().to_owned();
+        match serve(transport, lifecycle).await {
+            Ok(service) => {
+                launching.succeeded();
+                Ok(Self::of(service, server).await)
+            }
+            Err(error) => {
+                let (ended, last_words) = launching.last_words().await;
+                Err(Unopened::Handshake(match ended {
+                    Some(ended) => {
+                        McpError::Unreachable { server, reason: format!("{ended} before it was ready{last_words}") }
+                    }
+                    None => McpError::NotMcp { server, reason: format!("{}{last_words}", handshake_reason(&error)) },
+                }))
+            }
+        }
+    }
+
+    async fn of(service: RunningService<RoleClient, ClientConfig>, server: String) -> Self {
+        service.set_response_cache_config(ClientCacheConfig::disabled()).await;
         let peer = service.peer_info();
         let version =
             peer.as_ref().map_or(ProtocolVersion::LATEST_WITH_INITIALIZE, |peer| peer.protocol_version.clone());
         let era = if version.has_initialize() { Era::Session } else { Era::Stateless };
         let instructions = peer.and_then(|peer| peer.instructions.clone());
         tracing::debug!(%server, %version, "MCP connection opened");
-        Ok(Self { service, server, era, protocol_version: version.to_string(), instructions })
+        Self { service, server, era, protocol_version: version.to_string(), instructions }
     }
 
     /// Sends one request and waits for its answer, without a time limit. Dropping the future cancels
@@ -83,7 +146,7 @@ impl Connection {
         let Ok(handle) = self.service.send_request_with_option(request, options).await else {
             return Err(Failure::Closed);
         };
-        let mut guard = CancelOnDrop { peer: self.service.peer(), id: Some(handle.id.clone()) };
+        let mut guard = CancelOnDrop { peer: self.service.peer(), exchange, id: Some(handle.id.clone()) };
         let answer = tokio::select! {
             biased;
             answer = handle.await_response() => answer,
@@ -112,7 +175,31 @@ impl Connection {
 }
 
 fn me() -> ClientConfig {
-    ClientConfig::new(ClientCapabilities::default(), Implementation::new("rewind", env!("CARGO_PKG_VERSION")))
+    let me = Implementation::new("rewind", env!("CARGO_PKG_VERSION"));
+    ClientConfig::new(ClientCapabilities::default(), me).with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+}
+
+/// The connection outlives the call that happens to open it, so it is not part of that call's span.
+async fn serve<T, E, A>(
+    transport: T,
+    lifecycle: ClientLifecycleMode,
+) -> Result<RunningService<RoleClient, ClientConfig>, ClientInitializeError>
+where
+    T: IntoTransport<RoleClient, E, A>,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    me().serve_with_lifecycle(transport, lifecycle).instrument(Span::none()).await
+}
+
+fn either_era() -> ClientLifecycleMode {
+    ClientLifecycleMode::Auto {
+        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+        legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+    }
+}
+
+fn session_era() -> ClientLifecycleMode {
+    ClientLifecycleMode::Initialize
 }
 
 fn config(server: &str) -> StreamableHttpClientTransportConfig {
@@ -135,13 +222,22 @@ fn is_rmcp_s_own(error: &rmcp::ErrorData) -> bool {
 }
 
 fn handshake_error(http: &Http, server: &str, error: &ClientInitializeError) -> McpError {
-    http.take_handshake_failure().unwrap_or_else(|| McpError::NotMcp {
-        server: server.to_owned(),
-        reason: match error {
-            ClientInitializeError::LegacyFallbackFailed { fallback, .. } => excerpt(&fallback.to_string()),
-            other => excerpt(&other.to_string()),
-        },
-    })
+    http.take_handshake_failure()
+        .unwrap_or_else(|| McpError::NotMcp { server: server.to_owned(), reason: handshake_reason(error) })
+}
+
+fn handshake_reason(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => excerpt(&fallback.to_string()),
+        other => excerpt(&other.to_string()),
+    }
+}
+
+/// Why there is no connection to a process.
+enum Unopened {
+    /// There is no process either.
+    Start(McpError),
+    Handshake(McpError),
 }
 
 /// An answer that was lost during the handshake is no lost call.
@@ -155,6 +251,7 @@ fn before_any_call(error: McpError) -> McpError {
 /// Tells the server that nobody waits for the answer any more.
 struct CancelOnDrop<'a> {
     peer: &'a Peer<RoleClient>,
+    exchange: &'a Exchange,
     id: Option<RequestId>,
 }
 
@@ -163,6 +260,7 @@ impl Drop for CancelOnDrop<'_> {
         let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current()) else {
             return;
         };
+        self.exchange.give_up();
         let peer = self.peer.clone();
         let params = CancelledNotificationParam::new(Some(id), Some("nobody waits for the answer any more".into()));
         runtime.spawn(async move { peer.send_notification(CancelledNotification::new(params).into()).await });

@@ -1,10 +1,10 @@
-//! One request and its answer, carried beside `rmcp`'s message from the caller to the HTTP exchange
+//! One request and its answer, carried beside `rmcp`'s message from the caller to the transport
 //! and back: what `rmcp`'s own types would round, drop or blur travels here.
 
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU8, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -16,6 +16,9 @@ use serde_json::{Value, value::RawValue};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::McpError;
+
+/// Bytes that an answer may have around its result.
+pub(crate) const ENVELOPE: usize = 64 << 10;
 
 /// Why a request failed, as far as the connection must know.
 #[derive(Debug)]
@@ -47,10 +50,16 @@ struct State {
     started: Instant,
     /// Milliseconds from `started` to the last thing that the server sent.
     heard: AtomicU64,
-    sent: AtomicBool,
+    stage: AtomicU8,
     end: Mutex<Option<Result<Json, Failure>>>,
     abort: Notify,
 }
+
+/// Stages of a request. It leaves the first one once, so that who gives it up and who sends it agree on
+/// which of the two came first.
+const WAITING: u8 = 0;
+const SENT: u8 = 1;
+const GIVEN_UP: u8 = 2;
 
 /// A message that a server sent, as far as it may answer a request.
 #[derive(Deserialize)]
@@ -89,7 +98,7 @@ impl Exchange {
             limit,
             started: Instant::now(),
             heard: AtomicU64::new(0),
-            sent: AtomicBool::new(false),
+            stage: AtomicU8::new(WAITING),
             end: Mutex::new(None),
             abort: Notify::new(),
         }))
@@ -107,18 +116,33 @@ impl Exchange {
         self.0.limit
     }
 
-    /// From here on the tool may see the request.
-    pub(crate) fn sending(&self) {
-        self.0.sent.store(true, Ordering::Relaxed);
+    /// From here on the tool may see the request. `false`: it has been given up, and must not be sent.
+    #[must_use]
+    pub(crate) fn sending(&self) -> bool {
+        self.leave_waiting_for(SENT)
+    }
+
+    /// It was about to be sent, and certainly was not.
+    pub(crate) fn not_sent(&self) {
+        let _ = self.0.stage.compare_exchange(SENT, WAITING, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Nobody waits for it any more: unless it has been sent, it never will be.
+    pub(crate) fn give_up(&self) {
+        self.leave_waiting_for(GIVEN_UP);
+    }
+
+    fn leave_waiting_for(&self, stage: u8) -> bool {
+        self.0.stage.compare_exchange(WAITING, stage, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     pub(crate) fn sent(&self) -> bool {
-        self.0.sent.load(Ordering::Relaxed)
+        self.0.stage.load(Ordering::Acquire) == SENT
     }
 
     /// Before it is sent again, after a refusal.
     pub(crate) fn reset(&self) {
-        self.0.sent.store(false, Ordering::Relaxed);
+        self.0.stage.store(WAITING, Ordering::Release);
         self.take();
     }
 
@@ -152,7 +176,13 @@ impl Exchange {
     }
 
     pub(crate) async fn aborted(&self) {
-        self.0.abort.notified().await;
+        loop {
+            self.0.abort.notified().await;
+            // A word that nobody took may be from before a reset.
+            if self.lock().is_some() {
+                return;
+            }
+        }
     }
 
     pub(crate) fn take(&self) -> Option<Result<Json, Failure>> {
@@ -265,6 +295,17 @@ mod tests {
         assert_eq!(read(&exchange, r#"{"jsonrpc":"2.0","id":"7","result":{"n":12345678901234567890123}}"#), "answer");
         let kept = exchange.take().expect("an end").expect("a result");
         assert_eq!(kept.as_str(), r#"{"n":12345678901234567890123}"#);
+    }
+
+    #[test]
+    fn what_was_given_up_is_not_sent_and_what_was_sent_is_not_given_up() {
+        let exchange = Exchange::new(Ask::List, 100);
+        exchange.give_up();
+        assert!(!exchange.sending() && !exchange.sent());
+        exchange.reset();
+        assert!(exchange.sending());
+        exchange.give_up();
+        assert!(exchange.sent());
     }
 
     #[test]

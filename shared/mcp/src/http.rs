@@ -11,27 +11,21 @@ use reqwest::{
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use rmcp::{
-    model::{
-        ClientJsonRpcMessage, ClientRequest, ErrorData, GetExtensions, JsonRpcError, JsonRpcMessage, RequestId,
-        RequestMetaObject, ServerJsonRpcMessage,
-    },
+    model::{ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcError, JsonRpcMessage, ServerJsonRpcMessage},
     transport::streamable_http_client::StreamableHttpPostResponse,
 };
-use serde::Serialize;
-use serde_json::value::RawValue;
 use url::Url;
 
 use crate::{
     McpError,
-    endpoint::Target,
+    endpoint::HttpTarget,
     error::{excerpt, reason},
     events::events,
-    exchange::{ErrorObject, Exchange, Failure, Heard, protocol},
+    exchange::{ENVELOPE, ErrorObject, Exchange, Failure, Heard, protocol},
+    wire::{self, exchange_of},
 };
 
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-/// Bytes that an answer may have around its result.
-const ENVELOPE: usize = 64 << 10;
 /// Bytes of an error answer that are read.
 const ERROR_BODY: usize = 64 << 10;
 
@@ -67,7 +61,7 @@ pub(crate) struct Http(Arc<Inner>);
 
 struct Inner {
     client: reqwest::Client,
-    target: Target,
+    target: HttpTarget,
     /// The endpoint's headers and those that are the same for every POST.
     post_headers: HeaderMap,
     /// The last failure of a message that has no [`Exchange`]: those of the handshake.
@@ -75,7 +69,7 @@ struct Inner {
 }
 
 impl Http {
-    pub(crate) fn new(client: reqwest::Client, target: Target) -> Self {
+    pub(crate) fn new(client: reqwest::Client, target: HttpTarget) -> Self {
         let mut post_headers = target.headers.clone();
         post_headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         post_headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -140,9 +134,10 @@ impl Http {
                 HeaderValue::try_from(session).map_err(|_| self.not_mcp("its session id is no header value"))?;
             all.insert(SESSION_ID, value);
         }
-        let body = body(message).map_err(|error| self.not_mcp(format!("the request cannot be written: {error}")))?;
-        if let Some(exchange) = exchange {
-            exchange.sending();
+        let body =
+            wire::text(message).map_err(|error| self.not_mcp(format!("the request cannot be written: {error}")))?;
+        if exchange.is_some_and(|exchange| !exchange.sending()) {
+            return Err(Failure::Closed);
         }
         let request = self.0.client.post(self.0.target.url.clone()).headers(all).body(body);
         let response = request.send().await.map_err(|error| self.send_failure(error))?;
@@ -281,44 +276,6 @@ impl Http {
 /// and this error where the specification wants 404. It comes from before any tool.
 fn is_lost_session(error: &ErrorData) -> bool {
     error.code.0 == -32000 && error.message.to_ascii_lowercase().contains("no valid session id")
-}
-
-pub(crate) fn exchange_of(message: &ClientJsonRpcMessage) -> Option<&Exchange> {
-    match message {
-        JsonRpcMessage::Request(request) => request.request.extensions().get(),
-        _ => None,
-    }
-}
-
-/// The text that is sent. A call is written here, with its arguments as they were given; `rmcp` would
-/// go through a parsed value twice.
-fn body(message: &ClientJsonRpcMessage) -> Result<Vec<u8>, serde_json::Error> {
-    #[derive(Serialize)]
-    struct Request<'a> {
-        jsonrpc: &'a str,
-        id: &'a RequestId,
-        method: &'a str,
-        params: Params<'a>,
-    }
-    #[derive(Serialize)]
-    struct Params<'a> {
-        name: &'a str,
-        arguments: &'a RawValue,
-        #[serde(rename = "_meta")]
-        meta: Option<&'a RequestMetaObject>,
-    }
-    if let JsonRpcMessage::Request(request) = message
-        && let ClientRequest::CallToolRequest(call) = &request.request
-        && let Some(arguments) = exchange_of(message).and_then(Exchange::arguments)
-    {
-        return serde_json::to_vec(&Request {
-            jsonrpc: "2.0",
-            id: &request.id,
-            method: "tools/call",
-            params: Params { name: &call.params.name, arguments, meta: call.extensions.get() },
-        });
-    }
-    serde_json::to_vec(message)
 }
 
 /// Lower case, without parameters; empty if there is none.

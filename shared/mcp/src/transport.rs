@@ -15,7 +15,8 @@ use sse_stream::Sse;
 use crate::{
     events::events,
     exchange::Failure,
-    http::{Http, SESSION_ID, exchange_of, media_type},
+    http::{Http, SESSION_ID, media_type},
+    wire::exchange_of,
 };
 
 /// The failure itself is in the exchange, or is the handshake's.

@@ -1,7 +1,9 @@
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     sync::{Mutex, PoisonError},
 };
+
+use futures::future::join_all;
 
 use rewind_bus::{Bus, BusError, host::HostCall};
 use rewind_mcp::{Call, CallResult, Client, Endpoint, McpError, Unwrapped, unwrap};
@@ -12,23 +14,30 @@ use tracing::Instrument;
 
 use crate::{Attempt, Sent, Tools, failure, trace};
 
-/// A connection is found again by where it goes and what every request on it carries.
-type EndpointKey = (String, BTreeMap<String, String>);
-
-/// Connections kept at once.
+/// Connections kept at once, and processes of servers over stdio.
 const CLIENTS: usize = 256;
 
-/// Sends calls. One for a node: it keeps the connections to MCP servers.
+/// Sends calls. One for a node: it keeps the connections to MCP servers, and the processes of those over
+/// stdio, which all runs share.
 #[derive(Debug)]
 pub struct Dispatcher {
     bus: Bus,
     limits: Limits,
-    clients: Mutex<HashMap<EndpointKey, Client>>,
+    allow_stdio: bool,
+    clients: Mutex<HashMap<Endpoint, Client>>,
 }
 
 impl Dispatcher {
-    pub fn new(bus: Bus, limits: Limits) -> Self {
-        Self { bus, limits, clients: Mutex::default() }
+    /// With `allow_stdio` it starts the commands that toolsets name as MCP servers.
+    pub fn new(bus: Bus, limits: Limits, allow_stdio: bool) -> Self {
+        Self { bus, limits, allow_stdio, clients: Mutex::default() }
+    }
+
+    /// Gives the connections up, and ends the processes of servers over stdio, which takes some seconds at
+    /// most.
+    pub async fn close(&self) {
+        let clients = std::mem::take(&mut *self.clients.lock().unwrap_or_else(PoisonError::into_inner));
+        join_all(clients.values().map(Client::close)).await;
     }
 
     /// Makes one attempt of a call that is in the journal. Dropping the future gives the call up.
@@ -81,6 +90,14 @@ impl Dispatcher {
         policy: &Policy,
         trace: &TraceContext,
     ) -> Result<Sent, BusError> {
+        if !self.allow_stdio && matches!(server.transport(), Transport::Stdio { .. }) {
+            let message = format!(
+                "{} was not called: its MCP server is a command that the node would have to start (stdio), and this \
+                 node may not; its operator allows it with `rewind-node --allow-stdio`",
+                attempt.tool
+            );
+            return Ok(answered_error(ErrorCode::Refused, message));
+        }
         let arguments = self.bus.payload_json_surely(&attempt.arguments).await?;
         let key = attempt.key.to_string();
         let call = Call {
@@ -127,13 +144,9 @@ impl Dispatcher {
     }
 
     fn client(&self, server: &McpServer) -> Result<Client, McpError> {
+        let endpoint = Endpoint::from(server.transport());
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let Transport::Http { url, headers } = server.transport() else {
-            let reason = "servers over stdio are not allowed on this node".to_owned();
-            return Err(McpError::InvalidEndpoint { reason });
-        };
-        let key = (url.to_owned(), headers.clone());
-        if let Some(client) = clients.get(&key) {
+        if let Some(client) = clients.get(&endpoint) {
             return Ok(client.clone());
         }
         // Calls that use it keep it alive.
@@ -142,8 +155,8 @@ impl Dispatcher {
         {
             clients.remove(&any);
         }
-        let client = Client::new(&Endpoint { url: url.to_owned(), headers: headers.clone() })?;
-        clients.insert(key, client.clone());
+        let client = Client::new(&endpoint)?;
+        clients.insert(endpoint, client.clone());
         Ok(client)
     }
 }

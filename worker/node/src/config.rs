@@ -25,6 +25,11 @@ pub(crate) struct Config {
     /// CPU time of a whole run, milliseconds; it is counted anew when the run moves.
     #[arg(long, env = "REWIND_SCRIPT_CPU_MS", default_value_t = 60_000)]
     pub(crate) script_cpu_ms: u64,
+    /// Start the commands that toolsets name as MCP servers (stdio), with this node's rights, each once and
+    /// for all runs: for people on one machine. Without it, calls of their tools are refused. Coordinators have
+    /// the same option.
+    #[arg(long, env = "REWIND_ALLOW_STDIO")]
+    pub(crate) allow_stdio: bool,
     #[command(flatten)]
     pub(crate) telemetry: TelemetryArgs,
 }

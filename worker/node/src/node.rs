@@ -53,7 +53,7 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
     let shared = Arc::new(Shared {
         pool,
         observer,
-        dispatcher: Dispatcher::new(bus.clone(), limits),
+        dispatcher: Dispatcher::new(bus.clone(), limits, config.allow_stdio),
         library: Library::new(bus.clone(), limits),
         limits,
         script_limits: config.script_limits(),
@@ -67,6 +67,7 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
     }
     node.send_message(NodeMessage::Leave)?;
     stopped.await?;
+    shared.dispatcher.close().await;
     shared.observer.finish().await;
     // NATS may be away.
     let _ = tokio::time::timeout(LAST_WORDS, observing).await;

@@ -45,7 +45,7 @@ async fn key_and_trace_context_arrive_with_the_arguments_as_they_were_given() {
 async fn headers_of_the_endpoint_go_with_every_request() {
     let peer = Peer::scripted(json!({}));
     let headers = BTreeMap::from([("Authorization".to_owned(), "Bearer t0ken".to_owned())]);
-    let client = Client::new(&Endpoint { url: peer.url.clone(), headers }).expect("valid");
+    let client = Client::new(&Endpoint::Http { url: peer.url.clone(), headers }).expect("valid");
     call(&client, "echo", json!({})).await.expect("called");
     let seen = peer.seen().await;
     let requests = seen["requests"].as_array().expect("a list");

@@ -101,7 +101,7 @@ async fn what_is_no_mcp_server_is_told_apart_from_what_is_not_there() {
     assert!(matches!(refuses, McpError::Unauthorized { status: 401, .. }), "{refuses}");
     assert!(!refuses.to_string().contains("secret-echo"));
     let url = format!("http://user:s3cret@127.0.0.1:{}/mcp?key=s3cret", peer::free_port());
-    let nobody = Client::new(&Endpoint { url, headers: Default::default() }).expect("valid");
+    let nobody = Client::new(&Endpoint::http(url)).expect("valid");
     let error = nobody.list_tools(ListLimits::default()).await.expect_err("nobody there");
     assert!(matches!(error, McpError::Unreachable { .. }) && !error.may_have_been_sent(), "{error}");
     assert!(!format!("{error} {error:?} {nobody:?}").contains("s3cret"), "{error:?}");

@@ -3,3 +3,4 @@
 mod calls;
 mod listing;
 mod peer;
+mod stdio;

@@ -44,9 +44,8 @@ impl Peer {
     }
 
     pub(crate) fn everything_on(port: u16) -> Self {
-        let package = tools().join("npm/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
         let mut command = Command::new("node");
-        command.arg(package).arg("streamableHttp").env("PORT", port.to_string());
+        command.arg(everything_script()).arg("streamableHttp").env("PORT", port.to_string());
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("node starts");
         let stderr = BufReader::new(child.stderr.take().expect("piped"));
         let mut lines = stderr.lines().map(|line| line.expect("readable"));
@@ -67,7 +66,7 @@ impl Peer {
     }
 
     pub(crate) fn client(&self) -> Client {
-        Client::new(&Endpoint { url: self.url.clone(), headers: Default::default() }).expect("a valid endpoint")
+        Client::new(&Endpoint::http(&self.url)).expect("a valid endpoint")
     }
 
     /// What a scripted peer has seen.
@@ -115,9 +114,21 @@ pub(crate) fn free_port() -> u16 {
 }
 
 fn python(script: &str) -> Command {
-    let mut command = Command::new(tools().join("py/bin/python"));
-    command.arg(repository().join("tests/peers").join(script));
+    let (python, script) = python_script(script);
+    let mut command = Command::new(python);
+    command.arg(script);
     command
+}
+
+/// The interpreter, and a script of `tests/peers` for it.
+pub(crate) fn python_script(script: &str) -> (String, String) {
+    let paths = [tools().join("py/bin/python"), repository().join("tests/peers").join(script)];
+    let [python, script] = paths.map(|path| path.to_str().expect("UTF-8").to_owned());
+    (python, script)
+}
+
+pub(crate) fn everything_script() -> PathBuf {
+    tools().join("npm/node_modules/@modelcontextprotocol/server-everything/dist/index.js")
 }
 
 fn tools() -> PathBuf {
