@@ -277,6 +277,10 @@ pub(crate) struct DevArgs {
     /// Have NATS write each message to the disk before it acknowledges it: survives a power cut.
     #[arg(long)]
     pub(crate) sync_always: bool,
+    /// Let toolsets name commands as MCP servers ({"command": …, "args": […], "env": {…}}): they run with your
+    /// rights.
+    #[arg(long)]
+    pub(crate) allow_stdio: bool,
     /// Write the parts' output to DIR/logs/NAME.log instead of stderr.
     #[arg(long, short)]
     pub(crate) quiet: bool,

@@ -116,7 +116,7 @@ fn prepare(args: &DevArgs) -> Result<Launch, DevError> {
     if let Some(monitor) = nats.monitor {
         log.say(&format!("NATS monitoring at http://{monitor}"));
     }
-    Ok(Launch { api: api_url(listen), data, listen, lock, log, nats, programs, secrets })
+    Ok(Launch { allow_stdio: args.allow_stdio, api: api_url(listen), data, listen, lock, log, nats, programs, secrets })
 }
 
 /// Makes the folder, readable by its owner only; its absolute path.

@@ -1,4 +1,4 @@
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use tokio::sync::watch;
 
@@ -18,6 +18,8 @@ use super::{
 /// What the parts are started with: fixed for one `rewind dev`, so that a restarted part is found where it was.
 #[derive(Debug)]
 pub(super) struct Launch {
+    /// Whether the parts start commands as MCP servers.
+    pub(super) allow_stdio: bool,
     /// The API's URL, as a client on this machine reaches it.
     pub(super) api: String,
     pub(super) data: PathBuf,
@@ -51,12 +53,12 @@ impl Launch {
     fn coordinator_spec(&self) -> Spec {
         Spec {
             program: self.programs.coordinator.clone(),
-            args: vec![
+            args: self.with_permissions(vec![
                 "--listen".into(),
                 self.listen.to_string().into(),
                 "--tsc".into(),
                 self.programs.tsc.clone().into(),
-            ],
+            ]),
             env: vec![
                 ("REWIND_NATS", self.nats.url(&self.secrets).into()),
                 ("REWIND_BOOTSTRAP_KEY", self.secrets.api_key.reveal().into()),
@@ -68,10 +70,16 @@ impl Launch {
     fn node_spec(&self, role: Role) -> Spec {
         Spec {
             program: self.programs.node.clone(),
-            args: vec!["--name".into(), role.to_string().into()],
+            args: self.with_permissions(vec!["--name".into(), role.to_string().into()]),
             env: vec![("REWIND_NATS", self.nats.url(&self.secrets).into())],
             inherits: None,
         }
+    }
+
+    /// What the coordinator and the nodes may only do together.
+    fn with_permissions(&self, mut args: Vec<OsString>) -> Vec<OsString> {
+        args.extend(self.allow_stdio.then(|| "--allow-stdio".into()));
+        args
     }
 }
 
