@@ -19,13 +19,15 @@ pub struct ClusterOptions {
     pub nodes: u32,
     /// Every append reaches the disk before it is acknowledged.
     pub sync_always: bool,
+    /// Toolsets may name commands as MCP servers.
+    pub allow_stdio: bool,
     /// Environment of all parts, such as `REWIND_LOG`.
     pub env: Vec<(String, String)>,
 }
 
 impl Default for ClusterOptions {
     fn default() -> Self {
-        Self { nodes: 1, sync_always: false, env: Vec::new() }
+        Self { nodes: 1, sync_always: false, allow_stdio: false, env: Vec::new() }
     }
 }
 
@@ -129,6 +131,11 @@ impl Cluster {
         .await
     }
 
+    /// What the next [`Cluster::restart`] starts it with.
+    pub fn options_mut(&mut self) -> &mut ClusterOptions {
+        &mut self.options
+    }
+
     /// Stops everything in order, and starts it again on the same data.
     ///
     /// # Errors
@@ -181,6 +188,9 @@ async fn launch(tools: &Tools, data: &Path, options: &ClusterOptions) -> anyhow:
     command.arg("dev").arg("--data").arg(data).args(["--listen", "127.0.0.1:0", "--nodes", &options.nodes.to_string()]);
     if options.sync_always {
         command.arg("--sync-always");
+    }
+    if options.allow_stdio {
+        command.arg("--allow-stdio");
     }
     command.envs(options.env.iter().cloned());
     let mut dev =

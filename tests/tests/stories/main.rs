@@ -11,5 +11,6 @@ mod outages;
 mod restarts;
 mod scripts;
 mod sleepers;
+mod stdio;
 mod support;
 mod toolsets;
