@@ -182,6 +182,7 @@ class Server:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=sys.stderr,
         )
         child.stdout.readline()
+        self.note({"grandchild": child.pid})
         return text({"pid": child.pid, "parent": os.getpid()})
 
 

@@ -91,7 +91,7 @@ async fn a_script_calls_a_server_over_stdio_that_is_killed_and_no_server_outlive
 
 #[tokio::test]
 async fn a_call_in_which_the_server_dies_is_sent_again_with_the_same_key() -> anyhow::Result<()> {
-    let mut cluster = allowing().await?;
+    let cluster = allowing().await?;
     let toolset = pipes(&cluster).await?;
     let script = r#"
         import { shop } from "rewind:tools";
@@ -101,10 +101,27 @@ async fn a_call_in_which_the_server_dies_is_sent_again_with_the_same_key() -> an
     ensure!(result(&ended)? == json!({"attempts": 2}), "{:?}", ended.result);
     let journal = cluster.api.journal(&ended.id).await?;
     ensure!(journal.items[0].attempts == 2, "{:?}", journal.items[0]);
-    // This server does not end when its stdin is closed.
-    ensure!(servers(&cluster).len() == 1);
+    Ok(())
+}
+
+/// This server does not end when its stdin is closed, and what it starts ignores whatever can be ignored.
+#[tokio::test]
+async fn what_a_server_has_started_ends_with_the_node_however_that_ends() -> anyhow::Result<()> {
+    let mut cluster = allowing().await?;
+    let toolset = pipes(&cluster).await?;
+    let script = r#"
+        import { shop } from "rewind:tools";
+        export default async () => { await shop.grandchild({}); };
+    "#;
+    result(&run_to_end(&cluster, &toolset, script).await?)?;
+    ensure!(servers(&cluster).len() == 2, "the server and its child: {:?}", servers(&cluster));
+    cluster.kill_node(0).await?;
+    eventually("both are gone", || async { servers(&cluster).is_empty().then_some(()) }).await?;
+
+    result(&run_to_end(&cluster, &toolset, script).await?)?;
+    ensure!(servers(&cluster).len() == 2);
     cluster.stop().await?;
-    ensure!(servers(&cluster).is_empty());
+    eventually("both are gone", || async { servers(&cluster).is_empty().then_some(()) }).await?;
     Ok(())
 }
 

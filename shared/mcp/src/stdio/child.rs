@@ -9,7 +9,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::spawn::spawn;
+use super::{guard, spawn::spawn};
 use crate::endpoint::Program;
 
 /// How long a server may take to end when its stdin is closed, and again when it is told to (SIGTERM).
@@ -18,7 +18,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const INHERITED: [&str; 2] = ["PATH", "HOME"];
 
 /// A running server: the leader of a process group of its own, with which all that it started is ended.
-/// The kernel kills it when this process is gone; closed pipes are then what the rest of its group sees.
+/// The kernel kills it when this process is gone, and the guard the rest of its group.
 pub(super) struct Child {
     process: tokio::process::Child,
     pid: u32,
@@ -40,6 +40,7 @@ impl Child {
         let (Some(pid), (Some(stdin), Some(stdout), Some(stderr))) = (process.id(), pipes) else {
             return Err(io::Error::other("it was started without pipes"));
         };
+        guard::watch(pid);
         Ok((Self { process, pid }, Pipes { stdin, stdout, stderr }))
     }
 
@@ -51,6 +52,7 @@ impl Child {
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.process.wait().await;
         signal_group(self.pid, libc::SIGKILL);
+        guard::release(self.pid);
         status
     }
 
@@ -71,6 +73,7 @@ impl Drop for Child {
         // One that was waited for has no id any more, and its number may be another's.
         if self.process.id().is_some() {
             signal_group(self.pid, libc::SIGKILL);
+            guard::release(self.pid);
         }
     }
 }

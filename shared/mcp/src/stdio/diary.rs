@@ -44,6 +44,7 @@ impl Diary {
                 self.stderr(piece.text);
             }
         }
+        self.tell_left_out(&self.lock());
     }
 
     fn stderr(&self, line: &[u8]) {
@@ -93,14 +94,18 @@ impl Diary {
     /// A flood is cut, so that the log is not lost to one server.
     fn may_log(&self, pages: &mut Pages) -> bool {
         if pages.window.elapsed() >= WINDOW {
-            let left_out = pages.lines.saturating_sub(MOST_LINES);
-            if left_out > 0 {
-                tracing::warn!(server = %self.server, pid = self.pid, left_out, "lines were left out");
-            }
+            self.tell_left_out(pages);
             (pages.window, pages.lines) = (Instant::now(), 0);
         }
         pages.lines = pages.lines.saturating_add(1);
         pages.lines <= MOST_LINES
+    }
+
+    fn tell_left_out(&self, pages: &Pages) {
+        let left_out = pages.lines.saturating_sub(MOST_LINES);
+        if left_out > 0 {
+            tracing::warn!(server = %self.server, pid = self.pid, left_out, "lines were left out");
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Pages> {

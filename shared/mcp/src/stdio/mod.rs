@@ -1,7 +1,8 @@
 //! The pipes under `rmcp` when the server is a child process: a JSON-RPC message is a line.
 //!
 //! ```text
-//! launcher ─ spawn ─ child        starts it, again after a while when it dies, and ends it
+//! launcher ─ child ─ spawn        starts it, again after a while when it dies, and ends it
+//!                  └ guard        ends what it has started when this process cannot
 //! mod (Stdio) ─ speaker           lines to its stdin, each whole or not at all
 //!             └ listener ─ lines  lines from its stdout, each for the exchange that waits for it
 //! diary                           its stderr, for the log
@@ -9,6 +10,7 @@
 
 mod child;
 mod diary;
+mod guard;
 mod id_scan;
 mod launcher;
 mod lines;

@@ -421,7 +421,7 @@ fn a_server_does_not_outlive_a_client_that_is_killed() {
             .expect("no panic")
             .expect("called");
             tokio::time::sleep(Duration::from_millis(100)).await;
-            client.call(Call::new("echo", &arguments, "second")).await.expect("called");
+            client.call(Call::new("grandchild", &arguments, "k")).await.expect("called");
             std::future::pending::<()>().await;
         });
     }
@@ -434,18 +434,19 @@ fn a_server_does_not_outlive_a_client_that_is_killed() {
         .expect("started");
     let noted = || std::fs::read_to_string(diary.path()).unwrap_or_default();
     let deadline = Instant::now() + Duration::from_secs(30);
-    while !noted().contains("second") {
+    while !noted().contains("\"grandchild\":") {
         assert!(Instant::now() < deadline, "{}", noted());
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(noted().matches("\"start\"").count(), 1, "the server lived on when the thread had ended");
-    let start: Value = serde_json::from_str(noted().lines().next().expect("a line")).expect("JSON");
-    let server = u32::try_from(start["start"].as_u64().expect("a pid")).expect("small");
-    assert!(alive(server));
+    let noted: Vec<Value> = noted().lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let pid = |name: &str| noted.iter().find_map(|entry| entry[name].as_u64()?.try_into().ok()).expect("a pid");
+    let processes = [pid("start"), pid("grandchild")];
+    assert!(processes.iter().all(|pid| alive(*pid)));
     victim.kill().expect("it was alive");
     victim.wait().expect("it ended");
-    while alive(server) {
-        assert!(Instant::now() < deadline, "the server lives on");
+    while processes.iter().any(|pid| alive(*pid)) {
+        assert!(Instant::now() < deadline, "the server or its child lives on");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
