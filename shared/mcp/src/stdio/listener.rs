@@ -82,9 +82,12 @@ impl Listener {
         }
         // serde would read an array as the members in order.
         let object = line.trim_ascii_start().first() == Some(&b'{');
-        let Some(head) = serde_json::from_slice::<Head<'_>>(line).ok().filter(|_| object) else {
-            self.diary.nonsense(line);
-            return None;
+        let head = match serde_json::from_slice::<Head<'_>>(line) {
+            Ok(head) if object => head,
+            read => {
+                self.diary.nonsense(line);
+                return read.err().and_then(|error| self.broken(line, &error));
+            }
         };
         if let Some(method) = head.method {
             if head.id.is_none() {
@@ -120,9 +123,24 @@ impl Listener {
         stand_in_error(id)
     }
 
+    /// What is no JSON may still have been meant as an answer: `NaN` is what Python makes of one.
+    fn broken(&self, line: &[u8], error: &serde_json::Error) -> Option<ServerJsonRpcMessage> {
+        let mut scan = IdScan::default();
+        scan.feed(line);
+        let (id, exchange) = self.asked(&scan)?;
+        let reason = format!("it sent no JSON-RPC message: {error}");
+        exchange.end(Err(Failure::Mcp(McpError::Interrupted { server: self.server.clone(), reason })));
+        Some(stand_in_error(&id))
+    }
+
+    /// The request that a line answers which cannot be read.
+    fn asked(&self, scan: &IdScan) -> Option<(RequestId, Exchange)> {
+        let id = request_id(serde_json::from_str(scan.id()?).ok()?)?;
+        self.waiting.take(&id).map(|exchange| (id, exchange))
+    }
+
     fn too_large(&self, scan: &IdScan, bytes: usize) -> Option<ServerJsonRpcMessage> {
-        let id = scan.id().and_then(|text| request_id(serde_json::from_str(text).ok()?));
-        let Some((id, exchange)) = id.and_then(|id| self.waiting.take(&id).map(|exchange| (id, exchange))) else {
+        let Some((id, exchange)) = self.asked(scan) else {
             self.diary.skipped(bytes);
             return None;
         };

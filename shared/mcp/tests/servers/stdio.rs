@@ -273,7 +273,11 @@ async fn garbage_between_the_messages_does_no_harm() {
     assert_eq!(pipes.starts(), 1);
     // The server's own request was answered, by its own id.
     until("an answer", || pipes.methods().iter().any(|method| method == "(answer)")).await;
-    for text in [r#"{"jsonrpc":"2.0","id":ID}"#, r#"{"jsonrpc":"2.0","id":ID,"result":[]}"#] {
+    for text in [
+        r#"{"jsonrpc":"2.0","id":ID}"#,
+        r#"{"jsonrpc":"2.0","id":ID,"result":[]}"#,
+        r#"{"jsonrpc":"2.0","result":{"content":[],"structuredContent":{"n":NaN}},"id":ID}"#,
+    ] {
         let error = pipes.call("raw", json!({"text": text})).await.expect_err("no result");
         assert!(matches!(error, McpError::Interrupted { .. }), "{error}");
     }
