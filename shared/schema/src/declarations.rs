@@ -7,8 +7,19 @@ use crate::{alias::Aliases, comment, doc::Doc, kinds::Kinds, lower::Lowering, na
 /// What the module exports besides its servers. A server of such a name would not be reachable.
 const OWN: [&str; 4] = ["host", "sleep", "ToolError", "workflows"];
 /// Types that the module's own declarations define or use.
-const OWN_TYPES: [&str; 10] =
-    ["Array", "ContentBlock", "Error", "McpResult", "OptionalTool", "Promise", "Record", "String", "Tool", "ToolError"];
+const OWN_TYPES: [&str; 11] = [
+    "Array",
+    "ContentBlock",
+    "Error",
+    "Function",
+    "McpResult",
+    "OptionalTool",
+    "Promise",
+    "Record",
+    "String",
+    "Tool",
+    "ToolError",
+];
 
 /// May an MCP server be called `name` in a toolset? It has to be an identifier that can be exported
 /// from `rewind:tools`, and none of the module's own exports.

@@ -11,23 +11,29 @@
 
 mod alias;
 mod check;
+mod choice;
 mod comment;
 mod declarations;
 mod doc;
 mod document;
 mod effort;
 mod error;
+mod exclusive;
 mod hint;
+mod index;
 mod keyword;
 mod kinds;
 mod literal;
 mod lower;
+mod meet;
 mod name;
+mod negate;
 mod normalize;
 mod object;
 mod prepare;
 mod print;
 mod ty;
+mod uri;
 mod validator;
 mod violation;
 

@@ -3,11 +3,14 @@ use std::fmt::Write as _;
 use crate::{
     alias::Aliases,
     doc::Doc,
-    name,
-    ty::{Index, Object, Tuple, Type},
+    name, object,
+    ty::{List, Object, Type},
 };
 
 const STEP: usize = 2;
+/// Members of every object: without, the compiler holds `{}` against their types.
+const INHERITED: [&str; 7] =
+    ["constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf"];
 
 /// Writes types as TypeScript: with doc comments, a member a line, or all on one line.
 #[derive(Debug)]
@@ -42,7 +45,7 @@ impl<'a> Printer<'_, 'a> {
     /// `indent` is that of the line on which the type begins.
     pub(crate) fn value(&mut self, value: &Type<'a>, indent: usize) {
         match value {
-            Type::Unknown(None) => self.out.push_str("unknown"),
+            Type::Unknown(None) | Type::But(_) => self.out.push_str("unknown"),
             Type::Unknown(Some(reason)) => {
                 write!(self.out, "unknown /* {reason} */").expect("a String takes every write");
             }
@@ -53,8 +56,8 @@ impl<'a> Printer<'_, 'a> {
                 let aliases = self.aliases;
                 self.out.push_str(&aliases.get(*index).name);
             }
-            Type::Array(item) => self.array(item, indent),
-            Type::Tuple(tuple) => self.tuple(tuple, indent),
+            Type::List(list) if list.items.is_empty() && list.rest != Type::Never => self.array(&list.rest, indent),
+            Type::List(list) => self.tuple(list, indent),
             Type::Object(object) => self.object(object, indent),
             Type::Union(parts) => self.list(parts, " | ", indent),
             Type::Intersection(parts) => self.list(parts, " & ", indent),
@@ -89,26 +92,27 @@ impl<'a> Printer<'_, 'a> {
 
     /// Optional items and the rest have labels: without, the compiler looks into them at once, and calls
     /// an alias that they lead back to circular (TS2456).
-    fn tuple(&mut self, tuple: &Tuple<'a>, indent: usize) {
+    fn tuple(&mut self, tuple: &List<'a>, indent: usize) {
         self.out.push('[');
         for (at, item) in tuple.items.iter().enumerate() {
             if at > 0 {
                 self.out.push_str(", ");
             }
-            if at >= tuple.required {
+            if at >= tuple.least {
                 write!(self.out, "_{at}?: ").expect("a String takes every write");
             }
             self.value(item, indent);
         }
-        if let Some(rest) = &tuple.rest {
-            self.out.push_str(if tuple.items.is_empty() { "...rest: " } else { ", ...rest: " });
-            self.array(rest, indent);
+        if tuple.rest != Type::Never {
+            self.out.push_str(", ...rest: ");
+            self.array(&tuple.rest, indent);
         }
         self.out.push(']');
     }
 
     fn object(&mut self, object: &Object<'a>, indent: usize) {
-        let simple = object.members.is_empty() && object.index.len() < 2;
+        let index = object::index(object);
+        let simple = object.members.is_empty() && index.len() < 2;
         let (inner, spread) = (indent + STEP, !self.one_line && !simple);
         self.out.push_str(if spread { "{\n" } else { "{ " });
         let mut first = true;
@@ -121,18 +125,17 @@ impl<'a> Printer<'_, 'a> {
             self.out.push_str(&name::member(member.name));
             self.out.push_str(if member.optional { "?: " } else { ": " });
             self.value(&member.value, inner);
+            // Every object has these, also one in which JSON has none.
+            if member.optional && INHERITED.contains(&member.name) && !matches!(member.value, Type::Unknown(_)) {
+                self.out.push_str(" | Function");
+            }
         }
-        for (keys, value) in &object.index {
+        for (keys, value) in &index {
             self.separate(&mut first, spread);
             if spread {
                 write!(self.out, "{:inner$}", "").expect("a String takes every write");
             }
-            match keys {
-                Index::Every => self.out.push_str("[key: string]: "),
-                Index::StartingWith(beginning) => {
-                    write!(self.out, "[key: `{beginning}${{string}}`]: ").expect("a String takes every write");
-                }
-            }
+            write!(self.out, "[key: {}]: ", keys.text()).expect("a String takes every write");
             self.value(value, inner);
         }
         if spread {

@@ -6,11 +6,11 @@ declare module "rewind:tools" {
   export class ToolError extends Error { private constructor(); code: "invalid_arguments" | "tool_failed" | "invalid_result" | "timeout" | "unavailable" | "outcome_unknown" | "rejected" | "credentials" | "refused" | "too_large" | "cancelled" | "not_recorded"; tool: string; retryable: boolean; details?: any; key: string }
   export function sleep(duration: number | string): Promise<void>; // ms, or "90s", "12h", "10d"
   export const server: {
-    all_of: Tool<{ a: string } & { b?: number }>;
-    any_of: OptionalTool<{ id?: string | number; maybe?: string | null }>;
-    booleans: OptionalTool<{ anything?: unknown; not_anything?: never; nothing?: never }>;
-    either_required: Tool<{ id?: number; name?: string } & ({ name: unknown } | { id: unknown })>;
-    one_of: Tool<{ kind?: string } & ({ kind: "circle"; r: number } | { kind: "square"; side: number })>;
+    all_of: Tool<{ a: string; b?: number; [key: string]: unknown }>;
+    any_of: OptionalTool<{ id?: string | number; maybe?: string | null; [key: string]: unknown }>;
+    booleans: OptionalTool<{ anything?: unknown; not_anything?: never; nothing?: never; [key: string]: unknown }>;
+    either_required: Tool<{ name: string; id?: number; [key: string]: unknown } | { id: number; name?: string; [key: string]: unknown }>;
+    one_of: Tool<{ kind: "circle"; r: number; [key: string]: unknown } | { kind: "square"; side: number; [key: string]: unknown }>;
   };
   export const host: {};
 }

@@ -7,7 +7,7 @@ declare module "rewind:tools" {
   export function sleep(duration: number | string): Promise<void>; // ms, or "90s", "12h", "10d"
   export const server: {
     directive: OptionalTool<{ [key: string]: unknown }>; // ts-expect-error
-    ends: OptionalTool<{ x?: string }>; // Ends *\/ the comment ts-expect-error
+    ends: OptionalTool<{ x?: unknown; [key: string]: unknown }>; // Ends *\/ the comment ts-expect-error
     later: OptionalTool<{ [key: string]: unknown }>; //   
   };
   export const host: {};

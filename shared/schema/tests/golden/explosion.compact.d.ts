@@ -44,10 +44,10 @@ declare module "rewind:tools" {
   type D36 = D37;
   type D37 = D38;
   type D38 = D39;
-  type D39 = { x: unknown };
+  type D39 = { x: unknown; [key: string]: unknown };
   export const server: {
     doubling: Tool<D0>;
-    product: OptionalTool<{ x?: unknown /* too many combinations */ }>;
+    product: OptionalTool<{ x?: never; [key: string]: unknown }>;
   };
   export const host: {};
 }

@@ -8,8 +8,8 @@ declare module "rewind:tools" {
   export const server: {
     any_pattern: OptionalTool<{ [key: string]: string | number }>;
     mixed: Tool<{ count: number; name?: boolean; [key: string]: string | number | boolean | undefined }>;
-    patterns: OptionalTool<{ "x-id"?: number; y?: null; [key: `x-${string}`]: string | boolean | number | undefined; [key: `x-a.${string}`]: boolean }>;
-    record: OptionalTool<{ env?: { [key: string]: string }; open?: { a?: number; [key: string]: unknown } }>;
+    patterns: OptionalTool<{ "x-id"?: never; y?: null; [key: `x-${string}`]: string | boolean | undefined; [key: `x-a.${string}`]: boolean }>;
+    record: OptionalTool<{ env?: { [key: string]: string }; open?: { a?: number; [key: string]: unknown }; [key: string]: unknown }>;
   };
   export const host: {};
 }

@@ -13,7 +13,7 @@ declare module "rewind:tools" {
     delete: OptionalTool<{ [key: string]: unknown }>;
     "read-file": OptionalTool<{ [key: string]: unknown }>;
     read_file: OptionalTool<{ [key: string]: unknown }>;
-    "resolve-library-id": OptionalTool<{ ""?: unknown; "1"?: unknown; "__proto__"?: string; "a-b"?: string; "constructor"?: number; "get"?: unknown; "new"?: unknown; "q\"\\\n\u2028"?: unknown; "readonly"?: unknown; "é"?: unknown }>;
+    "resolve-library-id": OptionalTool<{ ""?: unknown; "1"?: unknown; "__proto__"?: string; "a-b"?: string; "constructor"?: number | Function; "get"?: unknown; "new"?: unknown; "q\"\\\n\u2028"?: unknown; "readonly"?: unknown; "é"?: unknown; [key: string]: unknown }>;
     then: OptionalTool<{ [key: string]: unknown }>;
     toString: OptionalTool<{ [key: string]: unknown }>;
   };

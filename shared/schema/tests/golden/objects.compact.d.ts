@@ -11,7 +11,7 @@ declare module "rewind:tools" {
     no_properties: OptionalTool<{ [key: string]: unknown }>;
     no_schema_to_speak_of: OptionalTool<{ [key: string]: unknown }>;
     nothing_allowed: OptionalTool<{ [key: string]: never }>;
-    undeclared_required: Tool<{ id: unknown }>;
+    undeclared_required: Tool<{ id: unknown; [key: string]: unknown }>;
   };
   export const host: {};
 }

@@ -7,15 +7,15 @@ declare module "rewind:tools" {
   export function sleep(duration: number | string): Promise<void>; // ms, or "90s", "12h", "10d"
   type X = unknown /* $ref to itself */;
   type Y = unknown /* $ref to itself */;
-  type A = { b?: B };
+  type A = { b?: B; [key: string]: unknown };
   type B = A | null;
-  type TreeArgs = { value: string; children?: TreeArgs[] };
+  type TreeArgs = { value: string; children?: TreeArgs[]; [key: string]: unknown };
   type T = unknown /* $ref to itself */;
   export const server: {
-    itself: OptionalTool<{ x?: X }>;
-    mutual: OptionalTool<{ a?: A }>;
-    tree: Tool<{ value: string; children?: TreeArgs[] }>;
-    tuple: OptionalTool<{ t?: T }>;
+    itself: OptionalTool<{ x?: X; [key: string]: unknown }>;
+    mutual: OptionalTool<{ a?: A; [key: string]: unknown }>;
+    tree: Tool<{ value: string; children?: TreeArgs[]; [key: string]: unknown }>;
+    tuple: OptionalTool<{ t?: T; [key: string]: unknown }>;
   };
   export const host: {};
 }

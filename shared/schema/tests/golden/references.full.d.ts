@@ -56,6 +56,7 @@ declare module "rewind:tools" {
   /** A label */
   export type LabelRef = {
     name: string;
+    [key: string]: unknown;
   };
 
   export type Here = boolean;
@@ -68,12 +69,14 @@ declare module "rewind:tools" {
 
   export type Args = {
     x?: string;
+    [key: string]: unknown;
   };
 
   export const server: {
     /** @observed 0 results: any, for there is no output schema */
     builtin_name: OptionalTool<{
       p?: Promise_2;
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     local: OptionalTool<{
@@ -82,19 +85,23 @@ declare module "rewind:tools" {
       label?: LabelRef;
       property?: Label;
       slash?: A1b;
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     other_definition: OptionalTool<{
       label?: LabelRef_2;
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     remote: OptionalTool<{
       gone?: unknown /* $ref to nothing */;
       there?: unknown /* remote $ref */;
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     same_definition: OptionalTool<{
       label?: LabelRef;
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     whole_root: OptionalTool<Args>;

@@ -5,9 +5,9 @@ declare module "rewind:tools" {
   interface McpResult { content: { type: string; text?: string; [key: string]: unknown }[]; structuredContent?: any; isError?: boolean; _meta?: { [key: string]: unknown } }
   export class ToolError extends Error { private constructor(); code: "invalid_arguments" | "tool_failed" | "invalid_result" | "timeout" | "unavailable" | "outcome_unknown" | "rejected" | "credentials" | "refused" | "too_large" | "cancelled" | "not_recorded"; tool: string; retryable: boolean; details?: any; key: string }
   export function sleep(duration: number | string): Promise<void>; // ms, or "90s", "12h", "10d"
-  type Item = { id: number };
+  type Item = { id: number; [key: string]: unknown };
   export const server: {
-    declared: OptionalTool<{ [key: string]: unknown }, { items: Item[] }>; // Has an output schema
+    declared: OptionalTool<{ [key: string]: unknown }, { items: Item[]; [key: string]: unknown }>; // Has an output schema
     list: OptionalTool<{ [key: string]: unknown }, string[]>;
     observed: OptionalTool<{ [key: string]: unknown }>; // Has none
   };
