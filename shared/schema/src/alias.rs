@@ -68,7 +68,9 @@ impl<'a> Aliases<'a> {
         let shared = content.and_then(|content| self.by_content.get(&content).copied());
         let index = shared.unwrap_or_else(|| {
             let index = self.all.len();
-            let name = self.fresh_name(reference, target, label);
+            let last = reference.rsplit(['/', '#']).next().unwrap_or_default();
+            let title = target.get("title").and_then(Value::as_str).unwrap_or_default();
+            let name = self.fresh_name([last, title, label]);
             self.all.push(Alias { name, value: Type::ANY_VALUE, doc: Doc::default(), accepts_empty: true });
             self.pending.push((index, target));
             if let Some(content) = content {
@@ -91,6 +93,22 @@ impl<'a> Aliases<'a> {
         }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// A further named type, settled already.
+    pub(crate) fn add(&mut self, wish: &str, value: Type<'a>) -> usize {
+        let accepts_empty = self.accept_empty(&value);
+        let name = self.fresh_name([wish, "", ""]);
+        self.all.push(Alias { name, value, doc: Doc::default(), accepts_empty });
+        self.all.len() - 1
+    }
+
+    pub(crate) fn each_value(&mut self, change: impl FnMut(&mut Type<'a>)) {
+        self.all.iter_mut().map(|alias| &mut alias.value).for_each(change);
+    }
+
     pub(crate) fn get(&self, index: usize) -> &Alias<'a> {
         &self.all[index]
     }
@@ -99,11 +117,9 @@ impl<'a> Aliases<'a> {
         self.all.iter()
     }
 
-    /// From the last part of the reference, or for the whole document from its title or `label`.
-    fn fresh_name(&mut self, reference: &str, target: &Value, label: &str) -> String {
-        let last = reference.rsplit(['/', '#']).next().unwrap_or_default();
-        let title = target.get("title").and_then(Value::as_str).unwrap_or_default();
-        let wanted = [last, title, label].into_iter().map(name::type_name).find(|name| !name.is_empty());
+    /// From the first of `wishes` (a reference's end, a title, a label) that has a letter in it.
+    fn fresh_name(&mut self, wishes: [&str; 3]) -> String {
+        let wanted = wishes.into_iter().map(name::type_name).find(|name| !name.is_empty());
         let wanted = wanted.unwrap_or_else(|| "Type".to_owned());
         let count = self.names.entry(wanted.clone()).or_default();
         loop {

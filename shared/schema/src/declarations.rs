@@ -2,13 +2,15 @@ use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _};
 
 use rewind_model::{McpServer, Rendering, Tool, Toolset};
 
-use crate::{alias::Aliases, comment, doc::Doc, kinds::Kinds, lower::Lowering, name, print::Printer, ty::Type};
+use crate::{alias::Aliases, comment, doc::Doc, kinds::Kinds, lower::Lowering, name, print::Printer, share, ty::Type};
 
 /// What the module exports besides its servers. A server of such a name would not be reachable.
 const OWN: [&str; 4] = ["host", "sleep", "ToolError", "workflows"];
 /// Types that the module's own declarations define or use.
-const OWN_TYPES: [&str; 11] = [
+const OWN_TYPES: [&str; 13] = [
+    "Args",
     "Array",
+    "ClosedTool",
     "ContentBlock",
     "Error",
     "Function",
@@ -32,7 +34,17 @@ pub fn is_export_name(name: &str) -> bool {
 ///
 /// It wants `lib: ["ES2023"]` and nothing else; [`crate::ENVIRONMENT`] has the globals of scripts.
 pub fn render(toolset: &Toolset, rendering: Rendering) -> String {
-    let full = rendering == Rendering::Full;
+    render_as(toolset, rendering == Rendering::Full, false)
+}
+
+/// As the full rendering, but a literal may only have the members that its schema names, unless the
+/// schema says of others what they hold. What does not compile against these and does against
+/// [`render`]'s is valid, and most likely a slip of the pen.
+pub fn render_strict(toolset: &Toolset) -> String {
+    render_as(toolset, true, true)
+}
+
+fn render_as(toolset: &Toolset, full: bool, strict: bool) -> String {
     let mut aliases = Aliases::new(&OWN_TYPES);
     let mut exports: Vec<Export<'_>> = toolset
         .mcp_servers
@@ -43,14 +55,22 @@ pub fn render(toolset: &Toolset, rendering: Rendering) -> String {
     exports.push(Export::of_tools("host", None, &toolset.host_tools, &mut aliases, full));
     let tools = exports.iter_mut().flat_map(|export| &mut export.tools);
     aliases.settle(tools.flat_map(|tool| [&mut tool.arguments].into_iter().chain(&mut tool.result)));
-    let printer = Printer { aliases: &aliases, one_line: !full, out: String::new() };
+    if !full {
+        let tools = exports.iter_mut().flat_map(|export| &mut export.tools);
+        let mut types: Vec<_> =
+            tools.flat_map(|tool| [&mut tool.arguments].into_iter().chain(&mut tool.result)).collect();
+        share::share(&mut aliases, &mut types);
+    }
+    let printer = Printer { aliases: &aliases, compact: !full, strict, out: String::new() };
     module(printer, &exports, toolset, full)
 }
 
 fn module<'a>(mut printer: Printer<'_, 'a>, exports: &[Export<'a>], toolset: &Toolset, full: bool) -> String {
     let prelude = if full { include_str!("prelude.full.d.ts") } else { include_str!("prelude.compact.d.ts") };
     if !full {
-        printer.out.push_str("// Without a second type argument the result is any: no output schema, none observed.\n");
+        printer.out.push_str(
+            "// Tool<A> takes A, further members allowed; ClosedTool<A> exactly A; no argument where all of A is optional. R absent: the result's shape is unknown.\n",
+        );
     }
     printer.out.push_str("declare module \"rewind:tools\" {\n");
     printer.out.push_str(prelude);
@@ -59,10 +79,13 @@ fn module<'a>(mut printer: Printer<'_, 'a>, exports: &[Export<'a>], toolset: &To
             printer.out.push('\n');
         }
         printer.doc(&alias.doc, 2);
-        let export = if full { "export " } else { "" };
-        write!(printer.out, "  {export}type {} = ", alias.name).expect("a String takes every write");
+        if full {
+            write!(printer.out, "  export type {} = ", alias.name).expect("a String takes every write");
+        } else {
+            write!(printer.out, "type {}=", alias.name).expect("a String takes every write");
+        }
         printer.value(&alias.value, 2);
-        printer.out.push_str(";\n");
+        printer.out.push_str(if full { ";\n" } else { "\n" });
     }
     for (number, export) in exports.iter().enumerate() {
         if full {
@@ -118,21 +141,25 @@ impl<'a> Export<'a> {
     }
 
     fn print(&self, printer: &mut Printer<'_, 'a>, number: usize, toolset: &Toolset) {
-        if let Some(about) = self.about.filter(|_| !printer.one_line) {
+        if let Some(about) = self.about.filter(|_| !printer.compact) {
             printer.comment(&comment::lines(about), 2);
         }
         let exported = name::is_binding(self.name);
         let binding = if exported { Cow::from(self.name) } else { Cow::from(unused_name(number, toolset)) };
         let export = if exported { "export " } else { "" };
-        write!(printer.out, "  {export}const {binding}: {{").expect("a String takes every write");
+        let (indent, colon) = if printer.compact { ("", ":") } else { ("  ", ": ") };
+        write!(printer.out, "{indent}{export}const {binding}{colon}{{").expect("a String takes every write");
         for signature in &self.tools {
             printer.out.push('\n');
             signature.print(printer);
         }
-        printer.out.push_str(if self.tools.is_empty() { "};\n" } else { "\n  };\n" });
+        if !self.tools.is_empty() {
+            write!(printer.out, "\n{indent}").expect("a String takes every write");
+        }
+        printer.out.push_str("};\n");
         if !exported {
             // ECMAScript 2022: an export may have any name, an import gives it another.
-            writeln!(printer.out, "  export {{ {binding} as {} }};", name::string(self.name))
+            writeln!(printer.out, "{indent}export {{ {binding} as {} }};", name::string(self.name))
                 .expect("a String takes every write");
         }
     }
@@ -150,13 +177,14 @@ fn unused_name(number: usize, toolset: &Toolset) -> String {
 impl<'a> Signature<'a> {
     fn print(&self, printer: &mut Printer<'_, 'a>) {
         let description = self.tool.description.as_deref().or(self.tool.title.as_deref()).unwrap_or_default();
-        if !printer.one_line {
-            let mut lines = Doc { description, tags: Vec::new() }.lines();
-            if self.result.is_none() {
-                lines.push("@observed 0 results: any, for there is no output schema".to_owned());
-            }
-            printer.comment(&lines, 4);
+        if printer.compact {
+            return self.print_compact(printer, comment::sentence(description));
         }
+        let mut lines = Doc { description, tags: Vec::new() }.lines();
+        if self.result.is_none() {
+            lines.push("@observed 0 results: any, for there is no output schema".to_owned());
+        }
+        printer.comment(&lines, 4);
         let optional = printer.aliases.accept_empty(&self.arguments);
         let interface = if optional { "OptionalTool" } else { "Tool" };
         write!(printer.out, "    {}: {interface}<", name::member(self.name)).expect("a String takes every write");
@@ -166,8 +194,19 @@ impl<'a> Signature<'a> {
             printer.value(result, 4);
         }
         printer.out.push_str(">;");
-        let sentence = comment::sentence(description);
-        if printer.one_line && !sentence.is_empty() {
+    }
+
+    fn print_compact(&self, printer: &mut Printer<'_, 'a>, sentence: String) {
+        let mut arguments = self.arguments.clone();
+        let interface = if arguments.leave_open() { "Tool" } else { "ClosedTool" };
+        write!(printer.out, "{}:{interface}<", name::member(self.name)).expect("a String takes every write");
+        printer.value(&arguments, 0);
+        if let Some(result) = &self.result {
+            printer.out.push(',');
+            printer.value(result, 0);
+        }
+        printer.out.push('>');
+        if !sentence.is_empty() {
             write!(printer.out, " // {sentence}").expect("a String takes every write");
         }
     }

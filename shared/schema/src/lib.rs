@@ -32,13 +32,14 @@ mod normalize;
 mod object;
 mod prepare;
 mod print;
+mod share;
 mod ty;
 mod uri;
 mod validator;
 mod violation;
 
 pub use check::check_schema;
-pub use declarations::{is_export_name, render};
+pub use declarations::{is_export_name, render, render_strict};
 pub use error::SchemaError;
 pub use hint::{hint, nearest};
 pub use normalize::normalize;

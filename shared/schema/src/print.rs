@@ -3,6 +3,7 @@ use std::fmt::Write as _;
 use crate::{
     alias::Aliases,
     doc::Doc,
+    index::Index,
     name, object,
     ty::{List, Object, Type},
 };
@@ -16,13 +17,16 @@ const INHERITED: [&str; 7] =
 #[derive(Debug)]
 pub(crate) struct Printer<'p, 'a> {
     pub(crate) aliases: &'p Aliases<'a>,
-    pub(crate) one_line: bool,
+    /// On one line, without comments, and with no more space than is needed.
+    pub(crate) compact: bool,
+    /// Are members refused that no schema names?
+    pub(crate) strict: bool,
     pub(crate) out: String,
 }
 
 impl<'a> Printer<'_, 'a> {
     pub(crate) fn doc(&mut self, doc: &Doc<'_>, indent: usize) {
-        if !self.one_line {
+        if !self.compact {
             self.comment(&doc.lines(), indent);
         }
     }
@@ -59,8 +63,8 @@ impl<'a> Printer<'_, 'a> {
             Type::List(list) if list.items.is_empty() && list.rest != Type::Never => self.array(&list.rest, indent),
             Type::List(list) => self.tuple(list, indent),
             Type::Object(object) => self.object(object, indent),
-            Type::Union(parts) => self.list(parts, " | ", indent),
-            Type::Intersection(parts) => self.list(parts, " & ", indent),
+            Type::Union(parts) => self.list(parts, if self.compact { "|" } else { " | " }, indent),
+            Type::Intersection(parts) => self.list(parts, if self.compact { "&" } else { " & " }, indent),
         }
     }
 
@@ -99,7 +103,7 @@ impl<'a> Printer<'_, 'a> {
                 self.out.push_str(", ");
             }
             if at >= tuple.least {
-                write!(self.out, "_{at}?: ").expect("a String takes every write");
+                write!(self.out, "_{at}?{}", self.colon()).expect("a String takes every write");
             }
             self.value(item, indent);
         }
@@ -111,10 +115,19 @@ impl<'a> Printer<'_, 'a> {
     }
 
     fn object(&mut self, object: &Object<'a>, indent: usize) {
-        let index = object::index(object);
+        let mut index = object::index(object);
+        if self.strict && !object.rest_evaluated && !object.members.is_empty() {
+            index.retain(|(keys, value)| *keys != Index::Every || !matches!(value, Type::Unknown(_)));
+        }
         let simple = object.members.is_empty() && index.len() < 2;
-        let (inner, spread) = (indent + STEP, !self.one_line && !simple);
-        self.out.push_str(if spread { "{\n" } else { "{ " });
+        let (inner, spread) = (indent + STEP, !self.compact && !simple);
+        self.out.push_str(if spread {
+            "{\n"
+        } else if self.compact {
+            "{"
+        } else {
+            "{ "
+        });
         let mut first = true;
         for member in &object.members {
             self.separate(&mut first, spread);
@@ -123,11 +136,12 @@ impl<'a> Printer<'_, 'a> {
                 write!(self.out, "{:inner$}", "").expect("a String takes every write");
             }
             self.out.push_str(&name::member(member.name));
-            self.out.push_str(if member.optional { "?: " } else { ": " });
+            self.out.push_str(if member.optional { "?" } else { "" });
+            self.out.push_str(self.colon());
             self.value(&member.value, inner);
             // Every object has these, also one in which JSON has none.
             if member.optional && INHERITED.contains(&member.name) && !matches!(member.value, Type::Unknown(_)) {
-                self.out.push_str(" | Function");
+                self.out.push_str(if self.compact { "|Function" } else { " | Function" });
             }
         }
         for (keys, value) in &index {
@@ -135,14 +149,19 @@ impl<'a> Printer<'_, 'a> {
             if spread {
                 write!(self.out, "{:inner$}", "").expect("a String takes every write");
             }
-            write!(self.out, "[key: {}]: ", keys.text()).expect("a String takes every write");
+            let (key, colon) = if self.compact { ("k", ":") } else { ("key", ": ") };
+            write!(self.out, "[{key}{colon}{}]{colon}", keys.text()).expect("a String takes every write");
             self.value(value, inner);
         }
         if spread {
             write!(self.out, ";\n{:indent$}}}", "").expect("a String takes every write");
         } else {
-            self.out.push_str(" }");
+            self.out.push_str(if self.compact { "}" } else { " }" });
         }
+    }
+
+    fn colon(&self) -> &'static str {
+        if self.compact { ":" } else { ": " }
     }
 
     fn separate(&mut self, first: &mut bool, spread: bool) {

@@ -135,6 +135,24 @@ impl<'a> Type<'a> {
         Type::object(Object::OPEN)
     }
 
+    /// Is it an object, or are all alternatives objects, with members of any name? Then says so of none of
+    /// them: whoever uses the type does.
+    pub(crate) fn leave_open(&mut self) -> bool {
+        let is_open = |part: &Type<'a>| matches!(part, Type::Object(object) if object.is_open());
+        let parts = match self {
+            Type::Union(parts) if parts.iter().all(is_open) => &mut parts[..],
+            Type::Intersection(parts) if is_open(&parts[0]) => &mut parts[..1],
+            one if is_open(one) => std::slice::from_mut(one),
+            _ => return false,
+        };
+        for part in parts {
+            if let Type::Object(object) = part {
+                object.beside = true;
+            }
+        }
+        true
+    }
+
     /// As it is where nobody asks what it speaks of: behind a `not`.
     pub(crate) fn unspoken(mut self) -> Self {
         match &mut self {

@@ -101,7 +101,7 @@ fn official_suite() {
         let files = json_files(&suite.join(draft));
         let cases: Vec<_> = files.iter().flat_map(|(file, value)| groups(file, value, Some(dialect))).collect();
         for figures in report(draft, &cases) {
-            let _ = (); // LATER
+            assert_eq!((figures.compile, figures.valid.1), (figures.schemas, figures.valid.0), "{:#?}", figures.misses);
         }
     }
 }
@@ -147,4 +147,37 @@ fn sampled(name: String, schema: &Value) -> Option<Case> {
         valid,
         invalid: invalid.into_iter().map(|(kind, value)| (kind.to_owned(), value)).collect(),
     })
+}
+
+/// Bytes here; `REWIND_RENDERED=folder` keeps the texts, for a tokenizer to count.
+#[test]
+fn compact_sizes() {
+    let Some(folder) = at_hand("REWIND_SERVERS", ".tools/servers") else { return };
+    for (server, listed) in json_files(&folder) {
+        let mut tools = serde_json::Map::new();
+        for tool in listed.as_array().expect("tools") {
+            let schema = |keyword: &str| tool.get(keyword).map(|schema| rewind_schema::normalize(schema.clone()));
+            let mut pinned =
+                serde_json::json!({"description": tool["description"], "input_schema": schema("inputSchema")});
+            if let Some(schema) = schema("outputSchema") {
+                pinned["output_schema"] = schema;
+            }
+            tools.insert(tool["name"].as_str().expect("a name").into(), pinned);
+        }
+        let toolset = tsc::toolset("server", Value::Object(tools));
+        let texts = [Rendering::Full, Rendering::Compact].map(|rendering| rewind_schema::render(&toolset, rendering));
+        let raw = listed.to_string();
+        eprintln!(
+            "{server:<14} raw {:>7} compact {:>7} bytes: {:.1} %",
+            raw.len(),
+            texts[1].len(),
+            100.0 * texts[1].len() as f64 / raw.len() as f64
+        );
+        if let Some(folder) = std::env::var_os("REWIND_RENDERED") {
+            let file = |suffix: &str| Path::new(&folder).join(format!("{server}.{suffix}"));
+            for (suffix, text) in [("raw.json", &raw), ("full.d.ts", &texts[0]), ("compact.d.ts", &texts[1])] {
+                fs::write(file(suffix), text).expect("written");
+            }
+        }
+    }
 }

@@ -67,7 +67,7 @@ declare module "rewind:tools" {
 
   export type LabelRef_2 = string;
 
-  export type Args = {
+  export type Args_2 = {
     x?: string;
     [key: string]: unknown;
   };
@@ -104,7 +104,7 @@ declare module "rewind:tools" {
       [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
-    whole_root: OptionalTool<Args>;
+    whole_root: OptionalTool<Args_2>;
   };
 
   export const host: {};

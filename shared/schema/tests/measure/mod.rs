@@ -103,9 +103,10 @@ fn tally(figures: &mut Figures, declarations: &str, said: &[String], lines: &[Li
         if one.starts_with("script.ts(") {
             by_line.entry(line).or_insert(one);
         } else {
-            let of = texts[..line.min(texts.len())].iter().rev().find(|text| {
-                text.starts_with("    t") || text.starts_with("  type ") || text.starts_with("  export type ")
-            });
+            let of = texts[..line.min(texts.len())]
+                .iter()
+                .rev()
+                .find(|text| text.starts_with("    t") || text.starts_with('t') || text.starts_with("  export type "));
             broken.insert(of.copied().unwrap_or_default());
             figures.misses.push(format!("COMPILE {one}\n      {}", of.copied().unwrap_or_default()));
         }
