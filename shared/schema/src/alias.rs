@@ -109,6 +109,22 @@ impl<'a> Aliases<'a> {
         self.all.iter_mut().map(|alias| &mut alias.value).for_each(change);
     }
 
+    /// By index: is the alias part of one of `types`?
+    pub(crate) fn reached<'t>(&self, types: impl Iterator<Item = &'t Type<'a>>) -> Vec<bool>
+    where
+        'a: 't,
+    {
+        let mut reached = vec![false; self.all.len()];
+        let mut open = Vec::new();
+        types.for_each(|value| aliases_in(value, &mut open));
+        while let Some(index) = open.pop() {
+            if !std::mem::replace(&mut reached[index], true) {
+                aliases_in(&self.all[index].value, &mut open);
+            }
+        }
+        reached
+    }
+
     pub(crate) fn get(&self, index: usize) -> &Alias<'a> {
         &self.all[index]
     }
@@ -204,6 +220,20 @@ impl<'a> Aliases<'a> {
             }
         }
         order
+    }
+}
+
+fn aliases_in(value: &Type<'_>, found: &mut Vec<usize>) {
+    match value {
+        Type::Alias(index) => found.push(*index),
+        Type::List(list) => list.items.iter().chain([&list.rest]).for_each(|item| aliases_in(item, found)),
+        Type::Object(object) => {
+            object.members.iter().for_each(|member| aliases_in(&member.value, found));
+            object.patterns.iter().for_each(|pattern| aliases_in(&pattern.value, found));
+            aliases_in(&object.rest, found);
+        }
+        Type::Union(parts) | Type::Intersection(parts) => parts.iter().for_each(|part| aliases_in(part, found)),
+        Type::Unknown(_) | Type::Never | Type::Named(_) | Type::Literal(_) | Type::But(_) => {}
     }
 }
 

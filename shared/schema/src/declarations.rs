@@ -61,11 +61,18 @@ fn render_as(toolset: &Toolset, full: bool, strict: bool) -> String {
             tools.flat_map(|tool| [&mut tool.arguments].into_iter().chain(&mut tool.result)).collect();
         share::share(&mut aliases, &mut types);
     }
-    let printer = Printer { aliases: &aliases, compact: !full, strict, out: String::new() };
-    module(printer, &exports, toolset, full)
+    let arguments = aliases.reached(exports.iter().flat_map(|export| &export.tools).map(|tool| &tool.arguments));
+    let printer = Printer { aliases: &aliases, compact: !full, strict, argument: false, out: String::new() };
+    module(printer, &exports, &arguments, toolset, full)
 }
 
-fn module<'a>(mut printer: Printer<'_, 'a>, exports: &[Export<'a>], toolset: &Toolset, full: bool) -> String {
+fn module<'a>(
+    mut printer: Printer<'_, 'a>,
+    exports: &[Export<'a>],
+    arguments: &[bool],
+    toolset: &Toolset,
+    full: bool,
+) -> String {
     let prelude = if full { include_str!("prelude.full.d.ts") } else { include_str!("prelude.compact.d.ts") };
     if !full {
         printer.out.push_str(
@@ -74,7 +81,8 @@ fn module<'a>(mut printer: Printer<'_, 'a>, exports: &[Export<'a>], toolset: &To
     }
     printer.out.push_str("declare module \"rewind:tools\" {\n");
     printer.out.push_str(prelude);
-    for alias in printer.aliases.iter() {
+    for (alias, argument) in printer.aliases.iter().zip(arguments) {
+        printer.argument = *argument;
         if full {
             printer.out.push('\n');
         }
@@ -188,7 +196,9 @@ impl<'a> Signature<'a> {
         let optional = printer.aliases.accept_empty(&self.arguments);
         let interface = if optional { "OptionalTool" } else { "Tool" };
         write!(printer.out, "    {}: {interface}<", name::member(self.name)).expect("a String takes every write");
+        printer.argument = true;
         printer.value(&self.arguments, 4);
+        printer.argument = false;
         if let Some(result) = &self.result {
             printer.out.push_str(", ");
             printer.value(result, 4);
@@ -200,7 +210,9 @@ impl<'a> Signature<'a> {
         let mut arguments = self.arguments.clone();
         let interface = if arguments.leave_open() { "Tool" } else { "ClosedTool" };
         write!(printer.out, "{}:{interface}<", name::member(self.name)).expect("a String takes every write");
+        printer.argument = true;
         printer.value(&arguments, 0);
+        printer.argument = false;
         if let Some(result) = &self.result {
             printer.out.push(',');
             printer.value(result, 0);

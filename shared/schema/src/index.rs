@@ -47,6 +47,12 @@ impl Index {
         }
     }
 
+    /// The only name that `pattern`, whose keys these are, matches.
+    pub(crate) fn single<'p>(&self, pattern: &'p str) -> Option<&'p str> {
+        let name = pattern.strip_prefix('^')?.strip_suffix('$')?;
+        matches!(self, Index::Template(template) if template == name && !name.contains('*')).then_some(name)
+    }
+
     pub(crate) fn covers(&self, name: &str) -> bool {
         match self {
             Index::Every => true,

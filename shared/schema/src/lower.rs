@@ -256,10 +256,11 @@ const ARRAY_KEYWORDS: [&str; 6] =
     ["items", "prefixItems", "additionalItems", "minItems", "maxItems", "unevaluatedItems"];
 
 /// Does the schema itself say what is inside an object or an array?
-fn has(map: &Map<String, Value>, keywords: &[&str], even_true: bool) -> bool {
+fn has(map: &Map<String, Value>, keywords: &[&str], even_nothing: bool) -> bool {
     keywords.iter().any(|keyword| match map.get(*keyword) {
         None => false,
-        Some(Value::Bool(true)) => even_true,
+        Some(_) if even_nothing => true,
+        Some(Value::Bool(true)) => false,
         Some(Value::Array(list)) => !list.is_empty(),
         Some(Value::Object(members)) => !members.is_empty(),
         Some(_) => true,
@@ -318,30 +319,32 @@ impl<'a> Lowering<'a, '_> {
             Type::Unknown(None) | Type::But(_) => Type::Union(kinds.each().map(Type::of_kind).collect()),
             met => met,
         };
-        let alone = !matches!(met, Type::Union(_));
+        // Without `anyOf`, no two alternatives hold at once.
+        let alone = !matches!(met, Type::Union(_)) || !self.speaks(map, "anyOf", 0);
         if let Some(schema) = map.get("unevaluatedProperties") {
             let rest = self.schema(schema, Kinds::ALL, depth + 1);
             met = self.close(met, &rest, alone, 0);
         }
         // What `contains` matches is evaluated, and types do not know what that is.
-        if let Some(schema) = map.get("unevaluatedItems").filter(|_| !self.contains(map, 0)) {
+        if let Some(schema) = map.get("unevaluatedItems").filter(|_| !self.speaks(map, "contains", 0)) {
             let rest = self.schema(schema, Kinds::ALL, depth + 1);
             met = self.close_lists(met, &rest, 0);
         }
         met
     }
 
-    fn contains(&self, map: &'a Map<String, Value>, depth: usize) -> bool {
+    /// Is `keyword` in the schema, or in one that is held against the same value?
+    fn speaks(&self, map: &'a Map<String, Value>, keyword: &str, depth: usize) -> bool {
         const LEVELS: usize = 8;
         let inner = || self.document.in_place(map).filter_map(Value::as_object);
-        map.contains_key("contains") || depth > LEVELS || inner().any(|one| self.contains(one, depth + 1))
+        map.contains_key(keyword) || depth > LEVELS || inner().any(|one| self.speaks(one, keyword, depth + 1))
     }
 
     fn close(&mut self, met: Type<'a>, rest: &Type<'a>, alone: bool, depth: usize) -> Type<'a> {
         match met {
             Type::Union(parts) => {
                 let objects = parts.iter().filter(|part| matches!(part, Type::Object(_) | Type::Alias(_))).count();
-                Type::union(parts.into_iter().map(|part| self.close(part, rest, objects < 2, depth)))
+                Type::union(parts.into_iter().map(|part| self.close(part, rest, alone || objects < 2, depth)))
             }
             Type::Alias(alias) if depth < 4 => match self.expand(alias) {
                 Some(value) => self.close(value, rest, alone, depth + 1),

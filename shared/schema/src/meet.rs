@@ -123,7 +123,8 @@ impl<'a> Lowering<'a, '_> {
         if other == Type::open_object() && self.kinds(&value) == Kinds::OBJECT {
             return Type::Alias(alias);
         }
-        if let (true, Type::Object(object)) = (is_open(&value) && is_open(&other), &mut other) {
+        let asked = self.document.asks_evaluated;
+        if let (true, Type::Object(object)) = (!asked && is_open(&value) && is_open(&other), &mut other) {
             object.beside = true;
             return Type::intersection([Type::Alias(alias), other]);
         }

@@ -41,29 +41,29 @@ impl<'a> Lowering<'a, '_> {
         Type::object(object.tidy())
     }
 
-    /// A pattern that every name matches says what all further members hold.
+    /// A pattern that every name matches says what all further members hold, one that a single name
+    /// matches is a member.
     fn everywhere(&mut self, object: &mut Object<'a>) {
+        let all = object.clone();
+        let mut everywhere = None;
         for pattern in std::mem::take(&mut object.patterns) {
             if pattern.keys == Index::Template("*".into()) || self.matches_all(pattern.source) {
-                let rest = if object.rest_evaluated {
-                    pattern.value
-                } else {
-                    self.meet(std::mem::replace(&mut object.rest, Type::Never), pattern.value)
-                };
-                (object.rest, object.rest_evaluated) = (rest, true);
-            } else if let Some(name) = pattern
-                .source
-                .strip_prefix('^')
-                .and_then(|name| name.strip_suffix('$'))
-                .filter(|name| pattern.keys == Index::Template((*name).into()) && !name.contains('*'))
-            {
+                let known = everywhere.unwrap_or(Type::ANY_VALUE);
+                everywhere = Some(self.meet(known, pattern.value));
+            } else if let Some(name) = pattern.keys.single(pattern.source) {
                 if object.member(name).is_none() {
-                    object.members.push(Member { evaluated: true, ..Member::new(name, true, pattern.value) });
+                    let value = self.by_pattern(&all, name);
+                    object.members.push(Member { evaluated: true, ..Member::new(name, true, value) });
                 }
             } else {
                 object.patterns.push(pattern);
             }
         }
+        let Some(everywhere) = everywhere else { return };
+        for pattern in &mut object.patterns {
+            pattern.value = self.meet(pattern.value.clone(), everywhere.clone());
+        }
+        (object.rest, object.rest_evaluated) = (everywhere, true);
     }
 
     /// Without an anchor, what matches nothing at all matches anywhere.

@@ -21,6 +21,9 @@ pub(crate) struct Printer<'p, 'a> {
     pub(crate) compact: bool,
     /// Are members refused that no schema names?
     pub(crate) strict: bool,
+    /// Is it an argument that is being written? Then it may come from a variable whose type is an interface,
+    /// which the compiler takes for further members that are `any`, and for no others.
+    pub(crate) argument: bool,
     pub(crate) out: String,
 }
 
@@ -69,12 +72,16 @@ impl<'a> Printer<'_, 'a> {
     }
 
     fn list(&mut self, parts: &[Type<'a>], separator: &str, indent: usize) {
+        let argument = self.argument;
+        // An array is an object whose further members are `any`, and none whose are unknown.
+        self.argument &= !parts.iter().any(|part| matches!(part, Type::List(_)));
         for (at, part) in parts.iter().enumerate() {
             if at > 0 {
                 self.out.push_str(separator);
             }
             self.operand(part, indent);
         }
+        self.argument = argument;
     }
 
     /// In parentheses where it has an operator of its own.
@@ -151,7 +158,10 @@ impl<'a> Printer<'_, 'a> {
             }
             let (key, colon) = if self.compact { ("k", ":") } else { ("key", ": ") };
             write!(self.out, "[{key}{colon}{}]{colon}", keys.text()).expect("a String takes every write");
-            self.value(value, inner);
+            match value {
+                Type::Unknown(_) if self.argument => self.out.push_str("any"),
+                value => self.value(value, inner),
+            }
         }
         if spread {
             write!(self.out, ";\n{:indent$}}}", "").expect("a String takes every write");

@@ -1,4 +1,5 @@
 //! Instances of a schema: valid ones by construction, and ones that differ from them in one place.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use serde_json::{Map, Value, json};
 
