@@ -93,10 +93,6 @@ impl<'a> Aliases<'a> {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.all.len()
-    }
-
     /// A further named type, settled already.
     pub(crate) fn add(&mut self, wish: &str, value: Type<'a>) -> usize {
         let accepts_empty = self.accept_empty(&value);

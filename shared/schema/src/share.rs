@@ -20,15 +20,14 @@ struct Seen<'a> {
 
 /// Gives a name to what is there more than once inside `types`, and uses it.
 pub(crate) fn share<'a>(aliases: &mut Aliases<'a>, types: &mut [&mut Type<'a>]) {
-    let mut seen: HashMap<Type<'a>, Seen<'a>> = HashMap::new();
-    let own = aliases.len();
-    for value in types.iter().map(|value| &**value).chain((0..own).map(|index| &aliases.get(index).value)) {
-        count_inside(value, "", &mut seen);
-    }
+    let mut seen = HashMap::new();
+    let own = aliases.iter().map(|alias| &alias.value);
+    types.iter().map(|value| &**value).chain(own).for_each(|value| count_inside(value, "", &mut seen));
     let mut shared: Vec<_> = seen.into_iter().filter(|(_, seen)| seen.count > 1 && !seen.name.is_empty()).collect();
     shared.sort_by_key(|(_, seen)| seen.order);
-    let shared: HashMap<Type<'a>, usize> =
-        shared.into_iter().map(|(value, seen)| (value.clone(), aliases.add(seen.name, value))).collect();
+    let shared: Vec<(Type<'a>, &str)> = shared.into_iter().map(|(value, seen)| (value.clone(), seen.name)).collect();
+    let shared: HashMap<_, _> =
+        shared.into_iter().map(|(value, name)| (value.clone(), aliases.add(name, value))).collect();
     if shared.is_empty() {
         return;
     }
@@ -36,19 +35,19 @@ pub(crate) fn share<'a>(aliases: &mut Aliases<'a>, types: &mut [&mut Type<'a>]) 
     aliases.each_value(|value| replace_inside(value, &shared));
 }
 
-fn count<'a>(value: &Type<'a>, name: &'a str, seen: &mut HashMap<Type<'a>, Seen<'a>>) {
+fn count<'t, 'a>(value: &'t Type<'a>, name: &'a str, seen: &mut HashMap<&'t Type<'a>, Seen<'a>>) {
     if is_worth(value) {
         let order = seen.len();
-        if let Some(known) = seen.get_mut(value) {
-            known.count += 1;
+        let known = seen.entry(value).or_insert(Seen { count: 0, order, name });
+        known.count += 1;
+        if known.count > 1 {
             return;
         }
-        seen.insert(value.clone(), Seen { count: 1, order, name });
     }
     count_inside(value, name, seen);
 }
 
-fn count_inside<'a>(value: &Type<'a>, name: &'a str, seen: &mut HashMap<Type<'a>, Seen<'a>>) {
+fn count_inside<'t, 'a>(value: &'t Type<'a>, name: &'a str, seen: &mut HashMap<&'t Type<'a>, Seen<'a>>) {
     match value {
         Type::List(list) => list.items.iter().chain([&list.rest]).for_each(|item| count(item, name, seen)),
         Type::Object(object) => {
