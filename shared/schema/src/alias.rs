@@ -1,11 +1,12 @@
 use std::collections::{HashMap, HashSet};
 
 use rewind_model::Digest;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
     doc::Doc,
     document::{self, Document},
+    exclusive::{self, Outline},
     keyword, name,
     ty::Type,
 };
@@ -67,7 +68,9 @@ impl<'a> Aliases<'a> {
         let shared = content.and_then(|content| self.by_content.get(&content).copied());
         let index = shared.unwrap_or_else(|| {
             let index = self.all.len();
-            let name = self.fresh_name(reference, target, label);
+            let last = reference.rsplit(['/', '#']).next().unwrap_or_default();
+            let title = target.get("title").and_then(Value::as_str).unwrap_or_default();
+            let name = self.fresh_name([last, title, label]);
             self.all.push(Alias { name, value: Type::ANY_VALUE, doc: Doc::default(), accepts_empty: true });
             self.pending.push((index, target));
             if let Some(content) = content {
@@ -90,6 +93,34 @@ impl<'a> Aliases<'a> {
         }
     }
 
+    /// A further named type, settled already.
+    pub(crate) fn add(&mut self, wish: &str, value: Type<'a>) -> usize {
+        let accepts_empty = self.accept_empty(&value);
+        let name = self.fresh_name([wish, "", ""]);
+        self.all.push(Alias { name, value, doc: Doc::default(), accepts_empty });
+        self.all.len() - 1
+    }
+
+    pub(crate) fn each_value(&mut self, change: impl FnMut(&mut Type<'a>)) {
+        self.all.iter_mut().map(|alias| &mut alias.value).for_each(change);
+    }
+
+    /// By index: is the alias part of one of `types`?
+    pub(crate) fn reached<'t>(&self, types: impl Iterator<Item = &'t Type<'a>>) -> Vec<bool>
+    where
+        'a: 't,
+    {
+        let mut reached = vec![false; self.all.len()];
+        let mut open = Vec::new();
+        types.for_each(|value| aliases_in(value, &mut open));
+        while let Some(index) = open.pop() {
+            if !std::mem::replace(&mut reached[index], true) {
+                aliases_in(&self.all[index].value, &mut open);
+            }
+        }
+        reached
+    }
+
     pub(crate) fn get(&self, index: usize) -> &Alias<'a> {
         &self.all[index]
     }
@@ -98,11 +129,9 @@ impl<'a> Aliases<'a> {
         self.all.iter()
     }
 
-    /// From the last part of the reference, or for the whole document from its title or `label`.
-    fn fresh_name(&mut self, reference: &str, target: &Value, label: &str) -> String {
-        let last = reference.rsplit(['/', '#']).next().unwrap_or_default();
-        let title = target.get("title").and_then(Value::as_str).unwrap_or_default();
-        let wanted = [last, title, label].into_iter().map(name::type_name).find(|name| !name.is_empty());
+    /// From the first of `wishes` (a reference's end, a title, a label) that has a letter in it.
+    fn fresh_name(&mut self, wishes: [&str; 3]) -> String {
+        let wanted = wishes.into_iter().map(name::type_name).find(|name| !name.is_empty());
         let wanted = wanted.unwrap_or_else(|| "Type".to_owned());
         let count = self.names.entry(wanted.clone()).or_default();
         loop {
@@ -131,7 +160,19 @@ impl<'a> Aliases<'a> {
         for index in order {
             self.all[index].accepts_empty = self.accept_empty(&self.all[index].value);
         }
-        types.for_each(|used| limit(used, &sizes));
+        let outlines = self.outlines();
+        for alias in &mut self.all {
+            exclusive::tell_apart(&mut alias.value, &outlines);
+        }
+        for used in types {
+            limit(used, &sizes);
+            exclusive::tell_apart(used, &outlines);
+        }
+    }
+
+    fn outlines(&self) -> Vec<Option<Outline<'a>>> {
+        let of_value = |alias: &Alias<'a>| Outline::of(&alias.value, &[]);
+        self.all.iter().map(of_value).collect()
     }
 
     /// Is `{}` of this type, so that an argument of it may be left out?
@@ -139,10 +180,11 @@ impl<'a> Aliases<'a> {
         match value {
             Type::Unknown(_) => true,
             Type::Object(object) => object.members.iter().all(|member| member.optional),
+            Type::But(_) => true,
             Type::Union(parts) => parts.iter().any(|part| self.accept_empty(part)),
             Type::Intersection(parts) => parts.iter().all(|part| self.accept_empty(part)),
             Type::Alias(index) => self.all[*index].accepts_empty,
-            Type::Never | Type::Named(_) | Type::Literal(_) | Type::Array(_) | Type::Tuple(_) => false,
+            Type::Never | Type::Named(_) | Type::Literal(_) | Type::List(_) => false,
         }
     }
 
@@ -177,6 +219,20 @@ impl<'a> Aliases<'a> {
     }
 }
 
+fn aliases_in(value: &Type<'_>, found: &mut Vec<usize>) {
+    match value {
+        Type::Alias(index) => found.push(*index),
+        Type::List(list) => list.items.iter().chain([&list.rest]).for_each(|item| aliases_in(item, found)),
+        Type::Object(object) => {
+            object.members.iter().for_each(|member| aliases_in(&member.value, found));
+            object.patterns.iter().for_each(|pattern| aliases_in(&pattern.value, found));
+            aliases_in(&object.rest, found);
+        }
+        Type::Union(parts) | Type::Intersection(parts) => parts.iter().for_each(|part| aliases_in(part, found)),
+        Type::Unknown(_) | Type::Never | Type::Named(_) | Type::Literal(_) | Type::But(_) => {}
+    }
+}
+
 /// The aliases that the compiler looks into to know `value`. It does not look into objects and arrays,
 /// except arrays in an intersection and what repeats at the end of a tuple.
 fn parts_of(value: &Type<'_>, parts: &mut HashSet<usize>) {
@@ -188,17 +244,22 @@ fn parts_of(value: &Type<'_>, parts: &mut HashSet<usize>) {
         Type::Intersection(list) => {
             for part in list {
                 match part {
-                    Type::Array(item) => parts_of(item, parts),
-                    Type::Tuple(tuple) => tuple.items.iter().chain(&tuple.rest).for_each(|item| parts_of(item, parts)),
+                    Type::List(list) => list.items.iter().chain([&list.rest]).for_each(|item| parts_of(item, parts)),
                     other => parts_of(other, parts),
                 }
             }
         }
-        Type::Tuple(tuple) => {
-            tuple.rest.iter().for_each(|rest| parts_of(rest, parts));
-            tuple.items.iter().for_each(|item| parts_of_tuples(item, parts));
+        Type::List(list) if !list.items.is_empty() => {
+            parts_of(&list.rest, parts);
+            list.items.iter().for_each(|item| parts_of_tuples(item, parts));
         }
-        Type::Unknown(_) | Type::Never | Type::Named(_) | Type::Literal(_) | Type::Array(_) | Type::Object(_) => {}
+        Type::Unknown(_)
+        | Type::Never
+        | Type::Named(_)
+        | Type::Literal(_)
+        | Type::But(_)
+        | Type::List(_)
+        | Type::Object(_) => {}
     }
 }
 
@@ -206,14 +267,14 @@ fn parts_of(value: &Type<'_>, parts: &mut HashSet<usize>) {
 /// with the tuple around them.
 fn parts_of_tuples(item: &Type<'_>, parts: &mut HashSet<usize>) {
     match item {
-        Type::Tuple(_) => parts_of(item, parts),
+        Type::List(_) => parts_of(item, parts),
         Type::Union(list) => list.iter().for_each(|part| parts_of_tuples(part, parts)),
         Type::Unknown(_)
         | Type::Never
         | Type::Named(_)
         | Type::Literal(_)
         | Type::Alias(_)
-        | Type::Array(_)
+        | Type::But(_)
         | Type::Intersection(_)
         | Type::Object(_) => {}
     }
@@ -236,11 +297,11 @@ fn size(value: &Type<'_>, sizes: &[u64]) -> u64 {
 
 fn limit(value: &mut Type<'_>, sizes: &[u64]) {
     match value {
-        Type::Array(item) => limit(item, sizes),
-        Type::Tuple(tuple) => tuple.items.iter_mut().chain(&mut tuple.rest).for_each(|item| limit(item, sizes)),
+        Type::List(list) => list.items.iter_mut().chain([&mut list.rest]).for_each(|item| limit(item, sizes)),
         Type::Object(object) => {
             let members = object.members.iter_mut().map(|member| &mut member.value);
-            members.chain(object.index.iter_mut().map(|(_, value)| value)).for_each(|value| limit(value, sizes));
+            let patterns = object.patterns.iter_mut().map(|pattern| &mut pattern.value);
+            members.chain(patterns).chain([&mut object.rest]).for_each(|value| limit(value, sizes));
         }
         Type::Union(list) => list.iter_mut().for_each(|part| limit(part, sizes)),
         Type::Intersection(list) => {
@@ -250,13 +311,13 @@ fn limit(value: &mut Type<'_>, sizes: &[u64]) {
                 *value = Type::Unknown(Some("too many combinations"));
             }
         }
-        Type::Unknown(_) | Type::Never | Type::Named(_) | Type::Literal(_) | Type::Alias(_) => {}
+        Type::Unknown(_) | Type::Never | Type::Named(_) | Type::Literal(_) | Type::But(_) | Type::Alias(_) => {}
     }
 }
 
 /// What `target` and all that it refers to say; `None` when that is too much to look at.
-fn content(document: &Document<'_>, reference: &str, target: &Value, steps: &mut usize) -> Option<Digest> {
-    let mut texts = vec![format!("{} {reference}", document.ref_stands_alone)];
+fn content<'a>(document: &Document<'a>, reference: &str, target: &'a Value, steps: &mut usize) -> Option<Digest> {
+    let mut texts = vec![format!("{} {reference}", document.dialect)];
     let mut bytes = 0;
     let mut seen = HashSet::from([std::ptr::from_ref(target)]);
     let mut open = vec![target];
@@ -264,9 +325,9 @@ fn content(document: &Document<'_>, reference: &str, target: &Value, steps: &mut
         *steps = steps.checked_sub(1)?;
         let mut references = Vec::new();
         references_in(schema, 0, &mut references);
-        for reference in references {
-            texts.push(reference.to_owned());
-            if let Some(next) = document.resolve(reference).filter(|next| seen.insert(std::ptr::from_ref(*next))) {
+        for map in references {
+            texts.push(document::reference(map)?.to_owned());
+            if let Some(next) = document.target(map).flatten().filter(|next| seen.insert(std::ptr::from_ref(*next))) {
                 open.push(next);
             }
         }
@@ -280,12 +341,13 @@ fn content(document: &Document<'_>, reference: &str, target: &Value, steps: &mut
     Some(Digest::of_parts(texts.iter().map(String::as_bytes)))
 }
 
-fn references_in<'s>(schema: &'s Value, depth: usize, found: &mut Vec<&'s str>) {
+/// The schemas inside `schema` that refer to another.
+fn references_in<'s>(schema: &'s Value, depth: usize, found: &mut Vec<&'s Map<String, Value>>) {
     let Value::Object(map) = schema else { return };
     if depth > crate::lower::DEPTH {
         return;
     }
-    found.extend(document::reference(map));
+    found.extend(document::reference(map).map(|_| map));
     for child in keyword::children(map) {
         references_in(child, depth + 1, found);
     }

@@ -20,11 +20,20 @@ impl Kinds {
     pub(crate) fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
-    fn or(self, other: Self) -> Self {
+    pub(crate) fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    fn named(name: &str) -> Self {
+    pub(crate) fn not(self) -> Self {
+        Self(Self::ALL.0 & !self.0)
+    }
+    pub(crate) fn each(self) -> impl Iterator<Item = Self> {
+        [Self::OBJECT, Self::ARRAY, Self::STRING, Self::NUMBER, Self::BOOLEAN, Self::NULL]
+            .into_iter()
+            .filter(move |kind| self.has(*kind))
+    }
+
+    pub(crate) fn named(name: &str) -> Self {
         match name {
             "object" => Self::OBJECT,
             "array" => Self::ARRAY,
@@ -60,32 +69,5 @@ impl Kinds {
             kinds = kinds.or(Self::NULL);
         }
         (kinds != Self::NONE).then_some(kinds)
-    }
-
-    /// The kinds that the keywords of a schema without `type` are about: whoever writes `properties`
-    /// means an object. [`Kinds::ALL`] when no keyword tells.
-    pub(crate) fn inferred(schema: &Map<String, Value>) -> Self {
-        let kinds = schema.keys().fold(Self::NONE, |kinds, keyword| kinds.or(Self::meant_by(keyword)));
-        if kinds == Self::NONE { Self::ALL } else { kinds }
-    }
-
-    fn meant_by(keyword: &str) -> Self {
-        match keyword {
-            "properties"
-            | "required"
-            | "additionalProperties"
-            | "patternProperties"
-            | "propertyNames"
-            | "minProperties"
-            | "maxProperties"
-            | "dependentRequired"
-            | "dependentSchemas"
-            | "unevaluatedProperties" => Self::OBJECT,
-            "items" | "prefixItems" | "additionalItems" | "contains" | "minItems" | "maxItems" | "uniqueItems"
-            | "unevaluatedItems" => Self::ARRAY,
-            "minLength" | "maxLength" | "pattern" | "contentEncoding" | "contentMediaType" => Self::STRING,
-            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => Self::NUMBER,
-            _ => Self::NONE,
-        }
     }
 }

@@ -1,9 +1,8 @@
 //! Observed shapes as types.
 
 use crate::{
-    doc::Doc,
     shape::{Members, Shape},
-    ty::{Index, Member, Object, Type},
+    ty::{List, Member, Object, Type},
 };
 
 const ANY: Type<'static> = Type::Named("any");
@@ -18,7 +17,7 @@ pub(crate) fn of(shape: &Shape) -> Type<'_> {
         (shape.boolean, "boolean"),
     ];
     let object = shape.object.as_ref().map(of_object);
-    let items = shape.items.as_ref().map(|items| Type::Array(Box::new(of(items))));
+    let items = shape.items.as_ref().map(|items| Type::List(Box::new(List::of(of(items)))));
     let scalars = scalars.into_iter().filter_map(|(seen, name)| seen.then_some(Type::Named(name)));
     let null = shape.null.then_some(Type::Named("null"));
     match Type::union(object.into_iter().chain(items).chain(scalars).chain(null)) {
@@ -30,19 +29,10 @@ pub(crate) fn of(shape: &Shape) -> Type<'_> {
 
 fn of_object(members: &Members) -> Type<'_> {
     let object = match members {
-        Members::Map(values) => Object { members: Vec::new(), index: vec![(Index::Every, of(values))] },
+        Members::Map(values) => Object { rest: of(values), ..Object::OPEN },
         Members::Named(named) => {
-            let mut members: Vec<_> = named
-                .iter()
-                .map(|(name, member)| Member {
-                    name,
-                    optional: !member.required,
-                    value: of(&member.shape),
-                    doc: Doc::default(),
-                })
-                .collect();
-            members.sort_by_key(|member| (member.optional, member.name));
-            Object { members, index: vec![(Index::Every, ANY)] }
+            let members = named.iter().map(|(name, member)| Member::new(name, !member.required, of(&member.shape)));
+            Object { rest: ANY, ..Object::with(members.collect()) }.tidy()
         }
     };
     Type::Object(Box::new(object))

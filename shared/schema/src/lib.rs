@@ -6,42 +6,51 @@
 //!
 //! ```text
 //! schema ─ document (resolves $ref) ─ lower, object, literal ─ ty ─ print ─ declarations
-//!        └ check (bounds) ─ prepare (what real servers send) ─ validator ─ violation ─ pin
+//!        └ check (bounds) ─ prepare (what real servers send) ─ validator ─ violation
 //! ```
 
 mod alias;
 mod check;
+mod choice;
 mod comment;
 mod declarations;
 mod doc;
 mod document;
 mod effort;
 mod error;
+mod exclusive;
 mod hint;
+mod index;
 mod key;
 mod keyword;
 mod kinds;
 mod learned;
 mod literal;
 mod lower;
+mod meet;
 mod name;
+mod negate;
 mod normalize;
 mod object;
 mod pin;
 mod prepare;
 mod print;
 mod shape;
+mod share;
+mod signature;
 mod ty;
+mod uri;
 mod validator;
 mod violation;
 
 pub use check::check_schema;
-pub use declarations::{is_export_name, render, render_with, signature};
+pub use declarations::{is_export_name, render, render_strict, render_with};
 pub use error::SchemaError;
 pub use hint::{hint, nearest};
 pub use normalize::normalize;
 pub use pin::{Quarantine, pin_tools};
 pub use shape::{Observations, Observed};
+pub use signature::signature;
 pub use validator::Validator;
 pub use violation::Violation;
 

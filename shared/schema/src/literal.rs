@@ -3,9 +3,8 @@
 use serde_json::{Number, Value};
 
 use crate::{
-    doc::Doc,
     name,
-    ty::{Index, Member, Object, Tuple, Type},
+    ty::{List, Member, Object, Type},
 };
 
 /// Levels of a value that are written out; below, it is `unknown`.
@@ -24,16 +23,15 @@ pub(crate) fn of(value: &Value, depth: usize) -> Type<'_> {
         Value::Number(number) => of_number(number),
         Value::Array(items) => {
             let items: Vec<_> = items.iter().map(|item| of(item, depth + 1)).collect();
-            Type::Tuple(Box::new(Tuple { required: items.len(), items, rest: None }))
+            let length = items.len();
+            Type::list(List { items, rest: Type::Never, least: length, most: length, rest_evaluated: true })
         }
         Value::Object(map) => {
-            let mut members: Vec<_> = map
+            let members = map
                 .iter()
-                .map(|(name, value)| Member { name, optional: false, value: of(value, depth + 1), doc: Doc::default() })
-                .collect();
-            members.sort_by_key(|member| member.name);
-            let index = if members.is_empty() { vec![(Index::Every, Type::Never)] } else { Vec::new() };
-            Type::Object(Box::new(Object { members, index }))
+                .map(|(name, value)| Member { evaluated: true, ..Member::new(name, false, of(value, depth + 1)) });
+            let members = members.collect();
+            Type::object(Object { rest: Type::Never, rest_evaluated: true, ..Object::with(members) }.tidy())
         }
     }
 }

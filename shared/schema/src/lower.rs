@@ -1,28 +1,38 @@
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 use crate::{
     alias::Aliases,
-    document::{self, Document},
+    document::Document,
     kinds::Kinds,
     literal,
-    ty::{Tuple, Type},
+    ty::{List, Object, Type},
 };
 
 /// Levels of one schema that are expressed; below, it is `unknown`. A `$ref` starts again at 0.
 pub(crate) const DEPTH: usize = 64;
+/// Levels at which the schema behind a `$ref` is still looked into.
+const EXPANDED: usize = 24;
 /// Schemas and literals of one document that are expressed.
 const NODES: usize = 20_000;
-/// A longer tuple is written as an array.
-const LONGEST_TUPLE: usize = 64;
 
 /// Turns the schemas of one document into types.
 #[derive(Debug)]
 pub(crate) struct Lowering<'a, 't> {
-    document: Document<'a>,
+    pub(crate) document: Document<'a>,
     aliases: &'t mut Aliases<'a>,
     /// What the alias of the whole document is called, should it refer to itself.
     label: &'t str,
     nodes_left: usize,
+    depth: usize,
+    targets: HashMap<usize, &'a Value>,
+    /// What is known of the aliases that had to be looked into; `None` while that goes on.
+    expanded: HashMap<usize, Option<Type<'a>>>,
+    /// The aliases that are being looked into.
+    pub(crate) inside: Vec<usize>,
+    /// Does a name match a regular expression? By expression; `None` when it cannot be compiled.
+    pub(crate) patterns: HashMap<&'a str, Option<jsonschema::Validator>>,
     /// Are doc comments wanted?
     pub(crate) docs: bool,
 }
@@ -30,17 +40,33 @@ pub(crate) struct Lowering<'a, 't> {
 impl<'a, 't> Lowering<'a, 't> {
     pub(crate) fn new(root: &'a Value, label: &'t str, aliases: &'t mut Aliases<'a>, docs: bool) -> Self {
         aliases.start_document();
-        Self { document: Document::new(root), aliases, label, nodes_left: NODES, docs }
+        Self {
+            document: Document::new(root),
+            aliases,
+            label,
+            nodes_left: NODES,
+            depth: 0,
+            targets: HashMap::new(),
+            expanded: HashMap::new(),
+            inside: Vec::new(),
+            patterns: HashMap::new(),
+            docs,
+        }
     }
 
     /// The type of the whole document, and of all that it refers to. `default` is what a document
     /// without a `type` is about.
     pub(crate) fn run(mut self, default: Kinds) -> Type<'a> {
         let root = self.document.root;
-        let within = if root.get("type").is_some() { Kinds::ALL } else { default };
-        let lowered = self.schema(root, within, 0);
+        let mut lowered = self.schema(root, default, 0);
+        if !matches!(lowered, Type::Alias(_)) && default != Kinds::ALL && root.get("type").is_none() {
+            lowered = self.meet(Type::of_kinds(default), lowered);
+        }
         while let Some((alias, target)) = self.aliases.next_pending() {
-            let lowered = self.schema(target, Kinds::ALL, 0);
+            let lowered = match self.expanded.remove(&alias) {
+                Some(Some(known)) => known,
+                _ => self.schema(target, Kinds::ALL, 0),
+            };
             self.aliases.define(alias, lowered, target, self.docs);
         }
         lowered
@@ -48,7 +74,7 @@ impl<'a, 't> Lowering<'a, 't> {
 
     /// `within` is what the place where `schema` stands allows already.
     pub(crate) fn schema(&mut self, schema: &'a Value, within: Kinds, depth: usize) -> Type<'a> {
-        if depth > DEPTH {
+        if depth > DEPTH || self.depth > DEPTH {
             return Type::Unknown(Some("nested too deep"));
         }
         if !self.spend(1) {
@@ -56,157 +82,318 @@ impl<'a, 't> Lowering<'a, 't> {
         }
         match schema {
             Value::Bool(false) => Type::Never,
-            Value::Object(map) => self.keywords(map, within, depth),
-            _ => self.anything(within),
+            Value::Object(map) => {
+                self.depth += 1;
+                let lowered = self.keywords(map, within, depth);
+                self.depth -= 1;
+                lowered
+            }
+            _ => Type::ANY_VALUE,
         }
     }
 
     /// False when the document has used up what it may.
-    fn spend(&mut self, nodes: usize) -> bool {
+    pub(crate) fn spend(&mut self, nodes: usize) -> bool {
         let enough = self.nodes_left >= nodes;
         self.nodes_left = self.nodes_left.saturating_sub(nodes);
         enough
     }
 
+    /// What the alias stands for; `None` where that is not known yet, for it refers to itself.
+    pub(crate) fn expand(&mut self, alias: usize) -> Option<Type<'a>> {
+        if let Some(known) = self.expanded.get(&alias) {
+            return known.clone();
+        }
+        let target = *self.targets.get(&alias)?;
+        if self.depth > EXPANDED {
+            return None;
+        }
+        self.expanded.insert(alias, None);
+        let inside = std::mem::take(&mut self.inside);
+        let lowered = self.schema(target, Kinds::ALL, 0);
+        self.inside = inside;
+        self.expanded.insert(alias, Some(lowered.clone()));
+        Some(lowered)
+    }
+
     fn keywords(&mut self, map: &'a Map<String, Value>, within: Kinds, depth: usize) -> Type<'a> {
-        let mut parts = Vec::new();
-        if let Some(reference) = document::reference(map) {
-            let target = self.reference(reference);
-            if self.document.ref_stands_alone {
-                return target;
-            }
-            parts.push(target);
+        let target = self.reference(map);
+        if let (Some(target), true) = (&target, self.document.ref_stands_alone) {
+            return target.clone();
         }
         let kinds = Kinds::declared(map).map_or(within, |kinds| kinds.and(within));
-        if kinds == Kinds::NONE || refuses_everything(map.get("not")) {
+        if kinds == Kinds::NONE {
             return Type::Never;
         }
-        if let Some(Value::Array(values)) = map.get("enum") {
-            parts.push(self.values(values, kinds));
+        // Does some keyword say more than the type does?
+        let mut vague = matches!(target, Some(Type::Unknown(_)));
+        let mut met = self.shape(map, kinds, depth);
+        for part in target.into_iter().chain(self.values(map, kinds)) {
+            met = self.meet(met, part);
         }
-        if let Some(value) = map.get("const") {
-            parts.push(self.values(std::slice::from_ref(value), kinds));
+        for one in list(map, "allOf") {
+            let one = self.schema(one, kinds, depth + 1);
+            met = self.meet(met, one);
         }
-        if let Some(Value::Array(all)) = map.get("allOf") {
-            parts.extend(all.iter().map(|one| self.schema(one, kinds, depth + 1)));
+        for alternatives in self.alternatives(map, kinds, depth, &mut vague) {
+            met = self.refined(met, alternatives, map);
         }
-        for keyword in ["anyOf", "oneOf"] {
-            if let Some(Value::Array(alternatives)) =
-                map.get(keyword).filter(|list| list.as_array().is_some_and(|list| !list.is_empty()))
-            {
-                parts.push(Type::union(alternatives.iter().map(|one| self.schema(one, kinds, depth + 1))));
+        if let Some(not) = map.get("not") {
+            let refused = self.negate(not, 0).unspoken();
+            let narrowed = self.meet(met.clone(), refused);
+            // What multiplies is not worth it.
+            if narrowed.size() <= 2 * met.size() + 16 {
+                met = narrowed;
             }
         }
-        // What the parts say is within `kinds` already; the schema's own shape is needed only where it
-        // adds something.
-        if has_shape(map) || parts.iter().all(|part| matches!(part, Type::Unknown(_))) {
-            let kinds = if kinds == Kinds::ALL { Kinds::inferred(map) } else { kinds };
-            let reason = parts.iter().find_map(|part| if let Type::Unknown(reason) = part { *reason } else { None });
-            match self.shape(map, kinds, depth) {
-                Type::Unknown(None) => parts.push(Type::Unknown(reason)),
-                shape => parts.insert(0, shape),
-            }
-        }
-        Type::intersection(parts)
+        if vague { met } else { self.unevaluated(map, met, kinds, depth) }
     }
 
-    fn reference(&mut self, reference: &str) -> Type<'a> {
-        match self.document.resolve(reference) {
-            Some(target) => Type::Alias(self.aliases.of(&self.document, reference, target, self.label)),
+    /// `None` without a reference.
+    fn reference(&mut self, map: &'a Map<String, Value>) -> Option<Type<'a>> {
+        let (reference, target) = (crate::document::reference(map)?, self.document.target(map)?);
+        Some(match target {
+            Some(target) => {
+                let alias = self.aliases.of(&self.document, reference, target, self.label);
+                self.targets.insert(alias, target);
+                Type::Alias(alias)
+            }
             None if reference.starts_with('#') => Type::Unknown(Some("$ref to nothing")),
             None => Type::Unknown(Some("remote $ref")),
-        }
+        })
     }
 
-    fn values(&mut self, values: &'a [Value], kinds: Kinds) -> Type<'a> {
+    fn values(&mut self, map: &'a Map<String, Value>, kinds: Kinds) -> Vec<Type<'a>> {
+        let listed = map.get("enum").and_then(Value::as_array).map(Vec::as_slice);
+        let one = map.get("const").filter(|_| self.document.dialect > 4).map(std::slice::from_ref);
+        listed.into_iter().chain(one).map(|values| self.literals(values, kinds)).collect()
+    }
+
+    fn literals(&mut self, values: &'a [Value], kinds: Kinds) -> Type<'a> {
         if !self.spend(values.iter().map(literal::nodes).sum()) {
             return Type::Unknown(Some("schema too large"));
         }
         Type::union(values.iter().filter(|value| kinds.has(Kinds::of_value(value))).map(|value| literal::of(value, 0)))
     }
 
-    fn anything(&self, kinds: Kinds) -> Type<'a> {
-        if kinds == Kinds::ALL {
-            return Type::ANY_VALUE;
-        }
-        Type::union(each(kinds).map(|kind| match kind {
-            Kinds::OBJECT => Type::open_object(),
-            Kinds::ARRAY => Type::Array(Box::new(Type::ANY_VALUE)),
-            scalar => named(scalar),
-        }))
-    }
-
     /// What the schema says by itself about values of these kinds.
     fn shape(&mut self, map: &'a Map<String, Value>, kinds: Kinds, depth: usize) -> Type<'a> {
-        if kinds == Kinds::ALL {
+        let says = |keywords: &[&str]| has(map, keywords, self.document.asks_evaluated);
+        let (object, array) = (says(&OBJECT_KEYWORDS), says(&ARRAY_KEYWORDS));
+        if !map.contains_key("type") && !object && !array {
             return Type::ANY_VALUE;
         }
-        let parts: Vec<_> = each(kinds)
+        let parts: Vec<_> = kinds
+            .each()
             .map(|kind| match kind {
-                Kinds::OBJECT => self.object(map, depth),
-                Kinds::ARRAY => self.array(map, depth),
-                scalar => named(scalar),
+                Kinds::OBJECT if object => self.object(map, depth),
+                Kinds::ARRAY if array => self.array(map, depth),
+                other => Type::of_kind(other),
             })
             .collect();
-        Type::union(parts)
+        self.union(parts)
     }
 
-    fn array(&mut self, map: &'a Map<String, Value>, depth: usize) -> Type<'a> {
-        let count =
-            |keyword| map.get(keyword).and_then(Value::as_u64).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-        let (prefix, rest) = match (map.get("prefixItems"), map.get("items")) {
-            (Some(Value::Array(prefix)), rest) => (prefix.as_slice(), rest),
-            (_, Some(Value::Array(prefix))) => (prefix.as_slice(), map.get("additionalItems")),
-            (_, items) => (&[][..], items),
-        };
-        let rest = rest.map_or(Type::ANY_VALUE, |rest| self.schema(rest, Kinds::ALL, depth + 1));
-        if prefix.is_empty() && rest != Type::Never {
-            return Type::Array(Box::new(rest));
+    /// `met`, where one of the alternatives holds as well.
+    fn refined(&mut self, met: Type<'a>, alternatives: Type<'a>, map: &'a Map<String, Value>) -> Type<'a> {
+        if matches!(alternatives, Type::Unknown(_)) {
+            return self.meet(met, alternatives);
         }
-        let longest = count("maxItems").unwrap_or(usize::MAX);
-        let items: Vec<_> = prefix.iter().take(longest).map(|item| self.schema(item, Kinds::ALL, depth + 1)).collect();
-        if items.len() > LONGEST_TUPLE {
-            return Type::Array(Box::new(Type::union(items.into_iter().chain([rest]))));
+        let merged = self.meet(met.clone(), alternatives.clone());
+        let closing = ["unevaluatedProperties", "unevaluatedItems"].iter().any(|keyword| map.contains_key(*keyword));
+        if closing || !matches!(merged, Type::Union(_)) {
+            return merged;
         }
-        let required = count("minItems").unwrap_or(0).min(items.len());
-        let rest = (rest != Type::Never && longest > items.len()).then_some(rest);
-        Type::Tuple(Box::new(Tuple { items, required, rest }))
+        match self.beside(&met, alternatives) {
+            Some(factored) if factored.size() + 4 < merged.size() => factored,
+            _ => merged,
+        }
+    }
+
+    /// An object that says all that is common, and beside it what the alternatives add.
+    fn beside(&mut self, met: &Type<'a>, alternatives: Type<'a>) -> Option<Type<'a>> {
+        let Type::Object(base) = met else { return None };
+        let Type::Union(parts) = self.meet(Type::open_object(), alternatives) else { return None };
+        let mut refining = Vec::new();
+        for part in parts {
+            let Type::Object(mut part) = part else { return None };
+            let within = |part: &Object<'a>| part.members.iter().all(|member| base.member(member.name).is_some());
+            if !part.is_open() || !(base.is_open() || within(&part)) {
+                return None;
+            }
+            part.beside = true;
+            for member in &mut part.members {
+                let known = self.value_of(base, member.name);
+                if self.disjoint(&known, &member.value) {
+                    member.value = Type::Never;
+                }
+            }
+            if part.members.iter().all(|member| member.optional || member.value != Type::Never) {
+                refining.push(Type::object(*part));
+            }
+        }
+        if refining.iter().any(|part| matches!(part, Type::Object(object) if object.members.is_empty())) {
+            return Some(met.clone());
+        }
+        Some(Type::intersection([met.clone(), Type::union(refining)]))
     }
 }
 
-fn each(kinds: Kinds) -> impl Iterator<Item = Kinds> {
-    [Kinds::OBJECT, Kinds::ARRAY, Kinds::STRING, Kinds::NUMBER, Kinds::BOOLEAN, Kinds::NULL]
-        .into_iter()
-        .filter(move |kind| kinds.has(*kind))
+pub(crate) fn list<'a>(map: &'a Map<String, Value>, keyword: &str) -> &'a [Value] {
+    map.get(keyword).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-fn named<'a>(scalar: Kinds) -> Type<'a> {
-    Type::Named(match scalar {
-        Kinds::STRING => "string",
-        Kinds::NUMBER => "number",
-        Kinds::BOOLEAN => "boolean",
-        _ => "null",
-    })
-}
+const OBJECT_KEYWORDS: [&str; 7] = [
+    "properties",
+    "required",
+    "additionalProperties",
+    "patternProperties",
+    "propertyNames",
+    "unevaluatedProperties",
+    "maxProperties",
+];
+const ARRAY_KEYWORDS: [&str; 6] =
+    ["items", "prefixItems", "additionalItems", "minItems", "maxItems", "unevaluatedItems"];
 
 /// Does the schema itself say what is inside an object or an array?
-fn has_shape(map: &Map<String, Value>) -> bool {
-    let says = |keyword| match map.get(keyword) {
-        None | Some(Value::Bool(true)) => false,
+fn has(map: &Map<String, Value>, keywords: &[&str], even_nothing: bool) -> bool {
+    keywords.iter().any(|keyword| match map.get(*keyword) {
+        None => false,
+        Some(_) if even_nothing => true,
+        Some(Value::Bool(true)) => false,
         Some(Value::Array(list)) => !list.is_empty(),
         Some(Value::Object(members)) => !members.is_empty(),
         Some(_) => true,
-    };
-    ["properties", "required", "additionalProperties", "patternProperties", "items", "prefixItems"]
-        .into_iter()
-        .any(says)
+    })
 }
 
-/// `{"not": {}}` is how some generators write "nothing".
-fn refuses_everything(not: Option<&Value>) -> bool {
-    match not {
-        Some(Value::Bool(everything)) => *everything,
-        Some(Value::Object(map)) => map.is_empty(),
-        _ => false,
+/// A longer tuple is written as an array.
+const LONGEST_TUPLE: usize = 64;
+/// An array of a fixed length up to this one is written as a tuple.
+const FIXED: usize = 6;
+
+impl<'a> Lowering<'a, '_> {
+    fn array(&mut self, map: &'a Map<String, Value>, depth: usize) -> Type<'a> {
+        let count = |keyword| map.get(keyword).and_then(Value::as_f64).map(|n| n as usize);
+        let (prefix, rest, evaluated) = match (map.get("prefixItems"), map.get("items")) {
+            (Some(Value::Array(prefix)), rest) if self.document.dialect >= 2020 => {
+                (prefix.as_slice(), rest, rest.is_some())
+            }
+            (_, Some(Value::Array(prefix))) => {
+                (prefix.as_slice(), map.get("additionalItems"), map.contains_key("additionalItems"))
+            }
+            (_, items) => (&[][..], items, items.is_some()),
+        };
+        let evaluated = evaluated || map.get("unevaluatedItems") == Some(&Value::Bool(true));
+        let rest = rest.map_or(Type::ANY_VALUE, |rest| self.schema(rest, Kinds::ALL, depth + 1));
+        let mut items: Vec<_> = prefix.iter().map(|item| self.schema(item, Kinds::ALL, depth + 1)).collect();
+        let (least, mut most) = (count("minItems").unwrap_or(0), count("maxItems").unwrap_or(usize::MAX));
+        if let Some(at) = items.iter().position(|item| *item == Type::Never) {
+            most = most.min(at);
+        }
+        if items.len() > LONGEST_TUPLE {
+            let item = Type::union(items.into_iter().chain([rest]));
+            return Type::list(List { rest_evaluated: evaluated, ..List::of(item) });
+        }
+        if least == most && most <= FIXED && rest != Type::Never && rest.size() < 8 {
+            items.resize(items.len().max(most), rest.clone());
+        }
+        items.truncate(most);
+        let rest = if items.len() >= most { Type::Never } else { rest };
+        if rest == Type::Never {
+            most = most.min(items.len());
+        }
+        if least > most {
+            return Type::Never;
+        }
+        Type::list(List { items, rest, least, most, rest_evaluated: evaluated })
+    }
+
+    /// Closes what the keywords beside it, and inside those, do not speak of.
+    fn unevaluated(&mut self, map: &'a Map<String, Value>, met: Type<'a>, kinds: Kinds, depth: usize) -> Type<'a> {
+        let asks = |keyword| map.get(keyword).is_some_and(|schema| *schema != Value::Bool(true));
+        if self.document.dialect < 2019 || !(asks("unevaluatedProperties") || asks("unevaluatedItems")) {
+            return met;
+        }
+        let mut met = match met {
+            Type::Unknown(None) | Type::But(_) => Type::Union(kinds.each().map(Type::of_kind).collect()),
+            met => met,
+        };
+        // Without `anyOf`, no two alternatives hold at once.
+        let alone = !matches!(met, Type::Union(_)) || !self.speaks(map, "anyOf", 0);
+        if let Some(schema) = map.get("unevaluatedProperties") {
+            let rest = self.schema(schema, Kinds::ALL, depth + 1);
+            met = self.close(met, &rest, alone, 0);
+        }
+        // What `contains` matches is evaluated, and types do not know what that is.
+        if let Some(schema) = map.get("unevaluatedItems").filter(|_| !self.speaks(map, "contains", 0)) {
+            let rest = self.schema(schema, Kinds::ALL, depth + 1);
+            met = self.close_lists(met, &rest, 0);
+        }
+        met
+    }
+
+    /// Is `keyword` in the schema, or in one that is held against the same value?
+    fn speaks(&self, map: &'a Map<String, Value>, keyword: &str, depth: usize) -> bool {
+        const LEVELS: usize = 8;
+        let inner = || self.document.in_place(map).filter_map(Value::as_object);
+        map.contains_key(keyword) || depth > LEVELS || inner().any(|one| self.speaks(one, keyword, depth + 1))
+    }
+
+    fn close(&mut self, met: Type<'a>, rest: &Type<'a>, alone: bool, depth: usize) -> Type<'a> {
+        match met {
+            Type::Union(parts) => {
+                let objects = parts.iter().filter(|part| matches!(part, Type::Object(_) | Type::Alias(_))).count();
+                Type::union(parts.into_iter().map(|part| self.close(part, rest, alone || objects < 2, depth)))
+            }
+            Type::Alias(alias) if depth < 4 => match self.expand(alias) {
+                Some(value) => self.close(value, rest, alone, depth + 1),
+                None => Type::Alias(alias),
+            },
+            Type::Object(mut object) => {
+                for member in object.members.iter_mut().filter(|member| !member.evaluated) {
+                    let value = std::mem::replace(&mut member.value, Type::Never);
+                    member.value = self.meet(value, rest.clone());
+                    member.evaluated = true;
+                }
+                if object.members.iter().any(|member| !member.optional && member.value == Type::Never) {
+                    return Type::Never;
+                }
+                // Of several alternatives that hold at once, each speaks of its own members.
+                if !object.rest_evaluated && (alone || *rest == Type::Never) {
+                    object.rest = self.meet(object.rest, rest.clone());
+                    object.lenient |= !alone;
+                }
+                object.rest_evaluated = true;
+                Type::object(object.tidy())
+            }
+            other => other,
+        }
+    }
+
+    fn close_lists(&mut self, met: Type<'a>, rest: &Type<'a>, depth: usize) -> Type<'a> {
+        match met {
+            Type::Union(parts) => {
+                // Of several that hold at once, the longest speaks of all the items that the others do.
+                let lists = parts.iter().filter(|part| matches!(part, Type::List(_) | Type::Alias(_))).count();
+                if lists > 1 && *rest != Type::Never {
+                    return Type::Union(parts);
+                }
+                Type::union(parts.into_iter().map(|part| self.close_lists(part, rest, depth)))
+            }
+            Type::Alias(alias) if depth < 4 => match self.expand(alias) {
+                Some(value) => self.close_lists(value, rest, depth + 1),
+                None => Type::Alias(alias),
+            },
+            Type::List(mut list) if !list.rest_evaluated => {
+                list.rest = self.meet(list.rest, rest.clone());
+                if list.rest == Type::Never {
+                    list.most = list.most.min(list.items.len());
+                }
+                list.rest_evaluated = true;
+                if list.least > list.most { Type::Never } else { Type::List(list) }
+            }
+            other => other,
+        }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn prepare(schema: &Value) -> Prepared {
     let document = Document::new(schema);
     let mut pass = Pass { document: &document, warnings: Vec::new(), compiles: HashMap::new() };
     let mut prepared = schema.clone();
-    pass.schema(&mut prepared);
+    pass.schema(&mut prepared, 0);
     Prepared { schema: prepared, warnings: pass.warnings }
 }
 
@@ -42,11 +42,13 @@ struct Pass<'d, 'a> {
 }
 
 impl Pass<'_, '_> {
-    fn schema(&mut self, schema: &mut Value) {
+    fn schema(&mut self, schema: &mut Value, resource: usize) {
         let Value::Object(map) = schema else { return };
+        let resource = self.document.resource(map, resource);
         self.dialect(map);
-        if let Some(reference) = document::reference(map).filter(|reference| !reference.starts_with('#'))
-            && self.document.resolve(reference).is_none()
+        if let (Some(reference), Some(keyword)) = (document::reference(map), document::keyword_of_reference(map))
+            && !reference.starts_with('#')
+            && self.document.resolve_in(resource, keyword, reference).is_none()
         {
             let reference = comment::cut(reference, 200);
             self.warnings
@@ -60,7 +62,7 @@ impl Pass<'_, '_> {
         }
         self.patterns(map);
         allow_null(map);
-        keyword::for_each_child_mut(map, |child| self.schema(child));
+        keyword::for_each_child_mut(map, |child| self.schema(child, resource));
     }
 
     /// An unknown dialect is read as the newest one.

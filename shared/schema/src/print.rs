@@ -3,23 +3,33 @@ use std::fmt::Write as _;
 use crate::{
     alias::Aliases,
     doc::Doc,
-    name,
-    ty::{Index, Object, Tuple, Type},
+    index::Index,
+    name, object,
+    ty::{List, Object, Type},
 };
 
 const STEP: usize = 2;
+/// Members of every object: without, the compiler holds `{}` against their types.
+const INHERITED: [&str; 7] =
+    ["constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf"];
 
 /// Writes types as TypeScript: with doc comments, a member a line, or all on one line.
 #[derive(Debug)]
 pub(crate) struct Printer<'p, 'a> {
     pub(crate) aliases: &'p Aliases<'a>,
-    pub(crate) one_line: bool,
+    /// On one line, without comments, and with no more space than is needed.
+    pub(crate) compact: bool,
+    /// Are members refused that no schema names?
+    pub(crate) strict: bool,
+    /// Is it an argument that is being written? Then it may come from a variable whose type is an interface,
+    /// which the compiler takes for further members that are `any`, and for no others.
+    pub(crate) argument: bool,
     pub(crate) out: String,
 }
 
 impl<'a> Printer<'_, 'a> {
     pub(crate) fn doc(&mut self, doc: &Doc<'_>, indent: usize) {
-        if !self.one_line {
+        if !self.compact {
             self.comment(&doc.lines(), indent);
         }
     }
@@ -42,7 +52,7 @@ impl<'a> Printer<'_, 'a> {
     /// `indent` is that of the line on which the type begins.
     pub(crate) fn value(&mut self, value: &Type<'a>, indent: usize) {
         match value {
-            Type::Unknown(None) => self.out.push_str("unknown"),
+            Type::Unknown(None) | Type::But(_) => self.out.push_str("unknown"),
             Type::Unknown(Some(reason)) => {
                 write!(self.out, "unknown /* {reason} */").expect("a String takes every write");
             }
@@ -53,21 +63,25 @@ impl<'a> Printer<'_, 'a> {
                 let aliases = self.aliases;
                 self.out.push_str(&aliases.get(*index).name);
             }
-            Type::Array(item) => self.array(item, indent),
-            Type::Tuple(tuple) => self.tuple(tuple, indent),
+            Type::List(list) if list.items.is_empty() && list.rest != Type::Never => self.array(&list.rest, indent),
+            Type::List(list) => self.tuple(list, indent),
             Type::Object(object) => self.object(object, indent),
-            Type::Union(parts) => self.list(parts, " | ", indent),
-            Type::Intersection(parts) => self.list(parts, " & ", indent),
+            Type::Union(parts) => self.list(parts, if self.compact { "|" } else { " | " }, indent),
+            Type::Intersection(parts) => self.list(parts, if self.compact { "&" } else { " & " }, indent),
         }
     }
 
     fn list(&mut self, parts: &[Type<'a>], separator: &str, indent: usize) {
+        let argument = self.argument;
+        // An array is an object whose further members are `any`, and none whose are unknown.
+        self.argument &= !parts.iter().any(|part| matches!(part, Type::List(_)));
         for (at, part) in parts.iter().enumerate() {
             if at > 0 {
                 self.out.push_str(separator);
             }
             self.operand(part, indent);
         }
+        self.argument = argument;
     }
 
     /// In parentheses where it has an operator of its own.
@@ -89,28 +103,38 @@ impl<'a> Printer<'_, 'a> {
 
     /// Optional items and the rest have labels: without, the compiler looks into them at once, and calls
     /// an alias that they lead back to circular (TS2456).
-    fn tuple(&mut self, tuple: &Tuple<'a>, indent: usize) {
+    fn tuple(&mut self, tuple: &List<'a>, indent: usize) {
         self.out.push('[');
         for (at, item) in tuple.items.iter().enumerate() {
             if at > 0 {
                 self.out.push_str(", ");
             }
-            if at >= tuple.required {
-                write!(self.out, "_{at}?: ").expect("a String takes every write");
+            if at >= tuple.least {
+                write!(self.out, "_{at}?{}", self.colon()).expect("a String takes every write");
             }
             self.value(item, indent);
         }
-        if let Some(rest) = &tuple.rest {
-            self.out.push_str(if tuple.items.is_empty() { "...rest: " } else { ", ...rest: " });
-            self.array(rest, indent);
+        if tuple.rest != Type::Never {
+            self.out.push_str(", ...rest: ");
+            self.array(&tuple.rest, indent);
         }
         self.out.push(']');
     }
 
     fn object(&mut self, object: &Object<'a>, indent: usize) {
-        let simple = object.members.is_empty() && object.index.len() < 2;
-        let (inner, spread) = (indent + STEP, !self.one_line && !simple);
-        self.out.push_str(if spread { "{\n" } else { "{ " });
+        let mut index = object::index(object);
+        if self.strict && !object.rest_evaluated && !object.members.is_empty() {
+            index.retain(|(keys, value)| *keys != Index::Every || !matches!(value, Type::Unknown(_)));
+        }
+        let simple = object.members.is_empty() && index.len() < 2;
+        let (inner, spread) = (indent + STEP, !self.compact && !simple);
+        self.out.push_str(if spread {
+            "{\n"
+        } else if self.compact {
+            "{"
+        } else {
+            "{ "
+        });
         let mut first = true;
         for member in &object.members {
             self.separate(&mut first, spread);
@@ -119,27 +143,35 @@ impl<'a> Printer<'_, 'a> {
                 write!(self.out, "{:inner$}", "").expect("a String takes every write");
             }
             self.out.push_str(&name::member(member.name));
-            self.out.push_str(if member.optional { "?: " } else { ": " });
+            self.out.push_str(if member.optional { "?" } else { "" });
+            self.out.push_str(self.colon());
             self.value(&member.value, inner);
+            // Every object has these, also one in which JSON has none.
+            if member.optional && INHERITED.contains(&member.name) && !matches!(member.value, Type::Unknown(_)) {
+                self.out.push_str(if self.compact { "|Function" } else { " | Function" });
+            }
         }
-        for (keys, value) in &object.index {
+        for (keys, value) in &index {
             self.separate(&mut first, spread);
             if spread {
                 write!(self.out, "{:inner$}", "").expect("a String takes every write");
             }
-            match keys {
-                Index::Every => self.out.push_str("[key: string]: "),
-                Index::StartingWith(beginning) => {
-                    write!(self.out, "[key: `{beginning}${{string}}`]: ").expect("a String takes every write");
-                }
+            let (key, colon) = if self.compact { ("k", ":") } else { ("key", ": ") };
+            write!(self.out, "[{key}{colon}{}]{colon}", keys.text()).expect("a String takes every write");
+            match value {
+                Type::Unknown(_) if self.argument => self.out.push_str("any"),
+                value => self.value(value, inner),
             }
-            self.value(value, inner);
         }
         if spread {
             write!(self.out, ";\n{:indent$}}}", "").expect("a String takes every write");
         } else {
-            self.out.push_str(" }");
+            self.out.push_str(if self.compact { "}" } else { " }" });
         }
+    }
+
+    fn colon(&self) -> &'static str {
+        if self.compact { ":" } else { ": " }
     }
 
     fn separate(&mut self, first: &mut bool, spread: bool) {

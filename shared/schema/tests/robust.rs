@@ -1,5 +1,7 @@
 //! No schema, whatever a server sends, ends in a panic, a stack overflow or declarations that do not compile.
 
+mod measure;
+mod sample;
 mod tsc;
 
 use proptest::{
@@ -169,6 +171,15 @@ fn valid_schema() -> impl Strategy<Value = Value> {
             inner.clone().prop_map(|one| json!({"type": "array", "items": one})),
             (members(), inner.clone()).prop_map(|(members, rest)| json!({"properties": members, "additionalProperties": rest, "required": ["a", "c d"]})),
             members().prop_map(|members| json!({"properties": members, "patternProperties": {"^x-": {"type": "string"}, "^x-y": {"type": "number"}}})),
+            inner.clone().prop_map(|one| json!({"not": one})),
+            (inner.clone(), inner.clone(), inner.clone()).prop_map(|(a, b, c)| json!({"if": a, "then": b, "else": c})),
+            (members(), members()).prop_map(|(a, b)| json!({"oneOf": [{"properties": a, "required": ["a"], "additionalProperties": false}, {"properties": b, "required": ["b"], "additionalProperties": false}]})),
+            (members(), inner.clone()).prop_map(|(members, one)| json!({"properties": members, "allOf": [one], "unevaluatedProperties": false})),
+            members().prop_map(|members| json!({"dependentSchemas": members, "type": "object"})),
+            list().prop_map(|list| json!({"anyOf": list, "unevaluatedProperties": {"type": "string"}})),
+            list().prop_map(|list| json!({"oneOf": list, "unevaluatedItems": false})),
+            members().prop_map(|members| json!({"patternProperties": {"a": {"type": ["string", "object"]}, "^x-.*z$": {"type": "null"}}, "properties": members, "minItems": 1, "maxItems": 2, "required": ["b"]})),
+            inner.clone().prop_map(|one| json!({"propertyNames": {"enum": ["a", "b", "e"]}, "additionalProperties": one})),
             members().prop_map(|members| json!({"type": ["object", "null"], "properties": members, "additionalProperties": false})),
         ];
         proptest::collection::vec(part, 1..3).prop_map(|parts| {
@@ -180,6 +191,42 @@ fn valid_schema() -> impl Strategy<Value = Value> {
         root.insert("$defs".into(), json!({"a": a, "b": b}));
         Value::Object(root)
     })
+}
+
+/// What the schemas above may be about.
+fn instance() -> impl Strategy<Value = Value> {
+    let leaf = proptest::sample::select(&["1", "\"a\"", "\"zz\"", "null", "true", "1.5", "{}", "[]", "{\"a\":1}"][..])
+        .prop_map(|text| serde_json::from_str(text).expect("JSON"));
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        let name = proptest::sample::select(&["a", "b", "x-y", "x-yz", "c d", "e"][..]);
+        prop_oneof![
+            1 => proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            3 => proptest::collection::vec((name, inner), 0..4)
+                .prop_map(|members| Value::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())),
+        ]
+    })
+}
+
+/// Both as an argument and as a result, in both renderings.
+#[test]
+fn the_compiler_accepts_what_the_validator_accepts() {
+    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
+    let mut cases = Vec::new();
+    for _ in 0..250 {
+        let schema = valid_schema().new_tree(&mut runner).expect("a schema").current();
+        let Ok((validator, _)) = Validator::new(&schema, &Limits::DEFAULT) else { continue };
+        let mut values: Vec<_> =
+            (0..60).map(|_| instance().new_tree(&mut runner).expect("a value").current()).collect();
+        values.retain(|value| validator.validate(value).is_ok());
+        values.sort_by_key(Value::to_string);
+        values.dedup();
+        cases.push(measure::Case { name: String::new(), schema, valid: values, invalid: Vec::new() });
+    }
+    for rendering in [Rendering::Full, Rendering::Compact] {
+        let figures = measure::measure(&cases, rendering);
+        assert!(figures.valid.0 > 1_000, "{figures:?}");
+        assert!(figures.misses.is_empty(), "{:#?}", &figures.misses[..figures.misses.len().min(3)]);
+    }
 }
 
 #[test]

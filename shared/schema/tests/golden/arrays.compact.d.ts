@@ -1,13 +1,14 @@
-// Without a second type argument the result is any: no output schema, none observed.
+// Tool<A> takes A, further members allowed; ClosedTool<A> exactly A; no argument where all of A is optional. R absent: the result's shape is unknown.
 declare module "rewind:tools" {
-  interface Tool<Args, Result = any> { (args: Args): Promise<Result>; raw(args: Args): Promise<McpResult> } // raw: the whole MCP result
-  interface OptionalTool<Args, Result = any> { (args?: Args): Promise<Result>; raw(args?: Args): Promise<McpResult> }
-  interface McpResult { content: { type: string; text?: string; [key: string]: unknown }[]; structuredContent?: any; isError?: boolean; _meta?: { [key: string]: unknown } }
-  export class ToolError extends Error { private constructor(); code: "invalid_arguments" | "tool_failed" | "invalid_result" | "timeout" | "unavailable" | "outcome_unknown" | "rejected" | "credentials" | "refused" | "too_large" | "cancelled" | "not_recorded"; tool: string; retryable: boolean; details?: any; key: string }
-  export function sleep(duration: number | string): Promise<void>; // ms, or "90s", "12h", "10d"
-  export const server: {
-    arrays: OptionalTool<{ bare?: unknown[]; empty?: []; nested?: boolean[][]; union?: (string | number)[] }>;
-    tuples: OptionalTool<{ closed?: [string, _1?: number]; old?: [_0?: string, _1?: string | null]; open?: [_0?: string, ...rest: (number | null)[]]; short?: [_0?: string] }>;
-  };
-  export const host: {};
+type Args<A>={} extends A?[args?:A]:[args:A]
+interface ClosedTool<A,R=any>{(...a:Args<A>):Promise<R>;raw(...a:Args<A>):Promise<McpResult>} // raw: the whole MCP result
+type Tool<A,R=any>=ClosedTool<A&{[k:string]:unknown},R>
+interface McpResult{content:{type:string;text?:string;[k:string]:unknown}[];structuredContent?:any;isError?:boolean;_meta?:any}
+export class ToolError extends Error{private constructor();code:"invalid_arguments"|"tool_failed"|"invalid_result"|"timeout"|"unavailable"|"outcome_unknown"|"rejected"|"credentials"|"refused"|"too_large"|"cancelled"|"not_recorded";tool:string;retryable:boolean;details?:any;key:string}
+export function sleep(duration:number|string):Promise<void> // ms, or "90s", "12h", "10d"
+export const server:{
+arrays:Tool<{bare?:unknown[]; empty?:[]; nested?:{[k:string]:unknown}|({[k:string]:unknown}|boolean[]|string|number|boolean|null)[]|string|number|boolean|null; union?:(string|number)[]}>
+tuples:Tool<{closed?:{[k:string]:unknown}|[string, _1?:number]|string|number|boolean|null; old?:[_0?:string, _1?:string|null]; open?:{[k:string]:unknown}|[_0?:string, ...rest: (number|null)[]]|string|number|boolean|null; short?:{[k:string]:unknown}|[_0?:string]|string|number|boolean|null}>
+};
+export const host:{};
 }

@@ -56,17 +56,19 @@ declare module "rewind:tools" {
     arrays: OptionalTool<{
       bare?: unknown[];
       empty?: [];
-      nested?: boolean[][];
+      nested?: { [key: string]: unknown } | ({ [key: string]: unknown } | boolean[] | string | number | boolean | null)[] | string | number | boolean | null;
       union?: (string | number)[];
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     tuples: OptionalTool<{
       /** @minItems 1 */
-      closed?: [string, _1?: number];
+      closed?: { [key: string]: unknown } | [string, _1?: number] | string | number | boolean | null;
       old?: [_0?: string, _1?: string | null];
-      open?: [_0?: string, ...rest: (number | null)[]];
+      open?: { [key: string]: unknown } | [_0?: string, ...rest: (number | null)[]] | string | number | boolean | null;
       /** @maxItems 1 */
-      short?: [_0?: string];
+      short?: { [key: string]: unknown } | [_0?: string] | string | number | boolean | null;
+      [key: string]: unknown;
     }>;
   };
 

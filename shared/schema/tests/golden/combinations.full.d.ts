@@ -55,40 +55,43 @@ declare module "rewind:tools" {
     /** @observed 0 results: any, for there is no output schema */
     all_of: Tool<{
       a: string;
-    } & {
       b?: number;
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     any_of: OptionalTool<{
       id?: string | number;
       /** @default null */
       maybe?: string | null;
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     booleans: OptionalTool<{
       anything?: unknown;
       not_anything?: never;
       nothing?: never;
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     either_required: Tool<{
+      name: string;
       id?: number;
-      name?: string;
-    } & ({
-      name: unknown;
+      [key: string]: unknown;
     } | {
-      id: unknown;
-    })>;
+      id: number;
+      name?: string;
+      [key: string]: unknown;
+    }>;
     /** @observed 0 results: any, for there is no output schema */
     one_of: Tool<{
-      kind?: string;
-    } & ({
       kind: "circle";
       r: number;
+      [key: string]: unknown;
     } | {
       kind: "square";
       side: number;
-    })>;
+      [key: string]: unknown;
+    }>;
   };
 
   export const host: {};

@@ -70,7 +70,8 @@ declare module "rewind:tools" {
        * @default "*\/"
        * @pattern *\/
        */
-      x?: string;
+      x?: unknown;
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     later: OptionalTool<{ [key: string]: unknown }>;

@@ -131,6 +131,7 @@ declare module "rewind:tools" {
 
   export type D39 = {
     x: unknown;
+    [key: string]: unknown;
   };
 
   export const server: {
@@ -138,7 +139,8 @@ declare module "rewind:tools" {
     doubling: Tool<D0>;
     /** @observed 0 results: any, for there is no output schema */
     product: OptionalTool<{
-      x?: unknown /* too many combinations */;
+      x?: never;
+      [key: string]: unknown;
     }>;
   };
 

@@ -62,9 +62,9 @@ declare module "rewind:tools" {
     }>;
     /** @observed 0 results: any, for there is no output schema */
     patterns: OptionalTool<{
-      "x-id"?: number;
+      "x-id"?: never;
       y?: null;
-      [key: `x-${string}`]: string | boolean | number | undefined;
+      [key: `x-${string}`]: string | boolean | undefined;
       [key: `x-a.${string}`]: boolean;
     }>;
     /** @observed 0 results: any, for there is no output schema */
@@ -74,6 +74,7 @@ declare module "rewind:tools" {
         a?: number;
         [key: string]: unknown;
       };
+      [key: string]: unknown;
     }>;
   };
 

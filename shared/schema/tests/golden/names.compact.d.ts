@@ -1,21 +1,22 @@
-// Without a second type argument the result is any: no output schema, none observed.
+// Tool<A> takes A, further members allowed; ClosedTool<A> exactly A; no argument where all of A is optional. R absent: the result's shape is unknown.
 declare module "rewind:tools" {
-  interface Tool<Args, Result = any> { (args: Args): Promise<Result>; raw(args: Args): Promise<McpResult> } // raw: the whole MCP result
-  interface OptionalTool<Args, Result = any> { (args?: Args): Promise<Result>; raw(args?: Args): Promise<McpResult> }
-  interface McpResult { content: { type: string; text?: string; [key: string]: unknown }[]; structuredContent?: any; isError?: boolean; _meta?: { [key: string]: unknown } }
-  export class ToolError extends Error { private constructor(); code: "invalid_arguments" | "tool_failed" | "invalid_result" | "timeout" | "unavailable" | "outcome_unknown" | "rejected" | "credentials" | "refused" | "too_large" | "cancelled" | "not_recorded"; tool: string; retryable: boolean; details?: any; key: string }
-  export function sleep(duration: number | string): Promise<void>; // ms, or "90s", "12h", "10d"
-  export const server: {
-    "": OptionalTool<{ [key: string]: unknown }>;
-    "__proto__": OptionalTool<{ [key: string]: unknown }>;
-    "a.b": OptionalTool<{ [key: string]: unknown }>;
-    "constructor": OptionalTool<{ [key: string]: unknown }>;
-    delete: OptionalTool<{ [key: string]: unknown }>;
-    "read-file": OptionalTool<{ [key: string]: unknown }>;
-    read_file: OptionalTool<{ [key: string]: unknown }>;
-    "resolve-library-id": OptionalTool<{ ""?: unknown; "1"?: unknown; "__proto__"?: string; "a-b"?: string; "constructor"?: number; "get"?: unknown; "new"?: unknown; "q\"\\\n\u2028"?: unknown; "readonly"?: unknown; "é"?: unknown }>;
-    then: OptionalTool<{ [key: string]: unknown }>;
-    toString: OptionalTool<{ [key: string]: unknown }>;
-  };
-  export const host: {};
+type Args<A>={} extends A?[args?:A]:[args:A]
+interface ClosedTool<A,R=any>{(...a:Args<A>):Promise<R>;raw(...a:Args<A>):Promise<McpResult>} // raw: the whole MCP result
+type Tool<A,R=any>=ClosedTool<A&{[k:string]:unknown},R>
+interface McpResult{content:{type:string;text?:string;[k:string]:unknown}[];structuredContent?:any;isError?:boolean;_meta?:any}
+export class ToolError extends Error{private constructor();code:"invalid_arguments"|"tool_failed"|"invalid_result"|"timeout"|"unavailable"|"outcome_unknown"|"rejected"|"credentials"|"refused"|"too_large"|"cancelled"|"not_recorded";tool:string;retryable:boolean;details?:any;key:string}
+export function sleep(duration:number|string):Promise<void> // ms, or "90s", "12h", "10d"
+export const server:{
+"":Tool<{}>
+"__proto__":Tool<{}>
+"a.b":Tool<{}>
+"constructor":Tool<{}>
+delete:Tool<{}>
+"read-file":Tool<{}>
+read_file:Tool<{}>
+"resolve-library-id":Tool<{""?:unknown; "1"?:unknown; "__proto__"?:string; "a-b"?:string; "constructor"?:number|Function; "get"?:unknown; "new"?:unknown; "q\"\\\n\u2028"?:unknown; "readonly"?:unknown; "é"?:unknown}>
+then:Tool<{}>
+toString:Tool<{}>
+};
+export const host:{};
 }

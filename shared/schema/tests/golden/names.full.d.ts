@@ -72,12 +72,13 @@ declare module "rewind:tools" {
       "1"?: unknown;
       "__proto__"?: string;
       "a-b"?: string;
-      "constructor"?: number;
+      "constructor"?: number | Function;
       "get"?: unknown;
       "new"?: unknown;
       "q\"\\\n\u2028"?: unknown;
       "readonly"?: unknown;
       "é"?: unknown;
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     then: OptionalTool<{ [key: string]: unknown }>;

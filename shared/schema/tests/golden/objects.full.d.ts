@@ -88,6 +88,7 @@ declare module "rewind:tools" {
     /** @observed 0 results: any, for there is no output schema */
     undeclared_required: Tool<{
       id: unknown;
+      [key: string]: unknown;
     }>;
   };
 

@@ -57,6 +57,7 @@ declare module "rewind:tools" {
 
   export type A = {
     b?: B;
+    [key: string]: unknown;
   };
 
   export type B = A | null;
@@ -64,6 +65,7 @@ declare module "rewind:tools" {
   export type TreeArgs = {
     value: string;
     children?: TreeArgs[];
+    [key: string]: unknown;
   };
 
   export type T = unknown /* $ref to itself */;
@@ -72,19 +74,23 @@ declare module "rewind:tools" {
     /** @observed 0 results: any, for there is no output schema */
     itself: OptionalTool<{
       x?: X;
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     mutual: OptionalTool<{
       a?: A;
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     tree: Tool<{
       value: string;
       children?: TreeArgs[];
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     tuple: OptionalTool<{
       t?: T;
+      [key: string]: unknown;
     }>;
   };
 

@@ -56,6 +56,7 @@ declare module "rewind:tools" {
   /** A label */
   export type LabelRef = {
     name: string;
+    [key: string]: unknown;
   };
 
   export type Here = boolean;
@@ -66,14 +67,16 @@ declare module "rewind:tools" {
 
   export type LabelRef_2 = string;
 
-  export type Args = {
+  export type Args_2 = {
     x?: string;
+    [key: string]: unknown;
   };
 
   export const server: {
     /** @observed 0 results: any, for there is no output schema */
     builtin_name: OptionalTool<{
       p?: Promise_2;
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     local: OptionalTool<{
@@ -82,22 +85,26 @@ declare module "rewind:tools" {
       label?: LabelRef;
       property?: Label;
       slash?: A1b;
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     other_definition: OptionalTool<{
       label?: LabelRef_2;
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     remote: OptionalTool<{
       gone?: unknown /* $ref to nothing */;
       there?: unknown /* remote $ref */;
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     same_definition: OptionalTool<{
       label?: LabelRef;
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
-    whole_root: OptionalTool<Args>;
+    whole_root: OptionalTool<Args_2>;
   };
 
   export const host: {};

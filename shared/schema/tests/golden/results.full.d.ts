@@ -54,12 +54,14 @@ declare module "rewind:tools" {
   export type Item = {
     /** @integer */
     id: number;
+    [key: string]: unknown;
   };
 
   export const server: {
     /** Has an output schema. */
     declared: OptionalTool<{ [key: string]: unknown }, {
       items: Item[];
+      [key: string]: unknown;
     }>;
     list: OptionalTool<{ [key: string]: unknown }, string[]>;
     /**

@@ -63,17 +63,20 @@ declare module "rewind:tools" {
       };
       none?: never;
       typed?: "a";
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     inferred: OptionalTool<{
-      array?: string[];
+      array?: { [key: string]: unknown } | string[] | string | number | boolean | null;
       /** @minimum 3 */
-      number?: number;
+      number?: unknown;
       object?: {
         x?: unknown;
-      };
+        [key: string]: unknown;
+      } | unknown[] | string | number | boolean | null;
       /** @maxLength 3 */
-      string?: string;
+      string?: unknown;
+      [key: string]: unknown;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     types: OptionalTool<{
@@ -81,8 +84,10 @@ declare module "rewind:tools" {
       nullable?: string | null;
       object_or_null?: {
         x?: number;
+        [key: string]: unknown;
       } | null;
       unknown_type?: unknown;
+      [key: string]: unknown;
     }>;
   };
 
