@@ -7,7 +7,7 @@ use crate::{alias::Aliases, comment, doc::Doc, kinds::Kinds, lower::Lowering, na
 /// What the module exports besides its servers. A server of such a name would not be reachable.
 const OWN: [&str; 4] = ["host", "sleep", "ToolError", "workflows"];
 /// Types that the module's own declarations define or use.
-const OWN_TYPES: [&str; 13] = [
+const OWN_TYPES: [&str; 14] = [
     "Args",
     "Array",
     "ClosedTool",
@@ -15,6 +15,7 @@ const OWN_TYPES: [&str; 13] = [
     "Error",
     "Function",
     "McpResult",
+    "Open",
     "OptionalTool",
     "Promise",
     "Record",
@@ -188,7 +189,7 @@ impl<'a> Signature<'a> {
         if printer.compact {
             return self.print_compact(printer, comment::sentence(description));
         }
-        let mut lines = Doc { description, tags: Vec::new() }.lines();
+        let mut lines = Doc { description, tags: Doc::tags_of(&self.tool.input_schema) }.lines();
         if self.result.is_none() {
             lines.push("@observed 0 results: any, for there is no output schema".to_owned());
         }
@@ -196,9 +197,13 @@ impl<'a> Signature<'a> {
         let optional = printer.aliases.accept_empty(&self.arguments);
         let interface = if optional { "OptionalTool" } else { "Tool" };
         write!(printer.out, "    {}: {interface}<", name::member(self.name)).expect("a String takes every write");
+        let mut arguments = self.arguments.clone();
+        let open = optional && !printer.strict && arguments.leave_open();
+        printer.out.push_str(if open { "Open<" } else { "" });
         printer.argument = true;
-        printer.value(&self.arguments, 4);
+        printer.value(&arguments, 4);
         printer.argument = false;
+        printer.out.push_str(if open { ">" } else { "" });
         if let Some(result) = &self.result {
             printer.out.push_str(", ");
             printer.value(result, 4);
