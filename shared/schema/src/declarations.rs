@@ -14,7 +14,7 @@ use crate::{
 /// What the module exports besides its servers. A server of such a name would not be reachable.
 const OWN: [&str; 4] = ["host", "sleep", "ToolError", "workflows"];
 /// Types that the module's own declarations define or use.
-pub(crate) const OWN_TYPES: [&str; 14] = [
+pub(crate) const OWN_TYPES: [&str; 15] = [
     "Args",
     "Array",
     "ClosedTool",
@@ -23,6 +23,7 @@ pub(crate) const OWN_TYPES: [&str; 14] = [
     "Function",
     "McpResult",
     "Observed",
+    "Open",
     "OptionalTool",
     "Promise",
     "Record",
@@ -156,18 +157,13 @@ impl<'a> Export<'a> {
         aliases: &mut Aliases<'a>,
         full: bool,
     ) -> Self {
-        let tools = tools
-            .iter()
-            .map(|(name, tool)| Signature::of_tool(name, tool, aliases, full))
-            .collect();
+        let tools = tools.iter().map(|(name, tool)| Signature::of_tool(name, tool, aliases, full)).collect();
         Self { name, about, tools }
     }
 
     fn of_workflows(workflows: &'a BTreeMap<String, Workflow>, aliases: &mut Aliases<'a>, full: bool) -> Self {
-        let tools = workflows
-            .iter()
-            .map(|(name, workflow)| Signature::of_workflow(name, workflow, aliases, full))
-            .collect();
+        let tools =
+            workflows.iter().map(|(name, workflow)| Signature::of_workflow(name, workflow, aliases, full)).collect();
         let about = "Each call is a run of its own; it resolves with that run's result.";
         Self { name: Toolset::WORKFLOWS, about: Some(about), tools }
     }

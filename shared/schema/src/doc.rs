@@ -11,7 +11,7 @@ pub(crate) struct Doc<'a> {
 }
 
 /// Keywords whose value is shown as it is. `description` and `type` are treated on their own.
-const SHOWN: [&str; 15] = [
+const SHOWN: [&str; 21] = [
     "default",
     "format",
     "minimum",
@@ -27,6 +27,12 @@ const SHOWN: [&str; 15] = [
     "minProperties",
     "maxProperties",
     "contentMediaType",
+    "contains",
+    "propertyNames",
+    "not",
+    "if",
+    "then",
+    "else",
 ];
 const LONGEST_VALUE: usize = 200;
 
@@ -37,6 +43,11 @@ impl<'a> Doc<'a> {
         };
         let text = |keyword| map.get(keyword).and_then(Value::as_str);
         Self { description: text("description").or(text("title")).unwrap_or_default(), tags: tags(map) }
+    }
+
+    /// What types do not say of a tool's whole argument.
+    pub(crate) fn tags_of(schema: &Value) -> Vec<String> {
+        schema.as_object().map(tags).unwrap_or_default()
     }
 
     pub(crate) fn lines(&self) -> Vec<String> {

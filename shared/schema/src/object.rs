@@ -130,14 +130,23 @@ impl<'a> Lowering<'a, '_> {
         let patterns = map.get("patternProperties").and_then(Value::as_object);
         let mut patterns: Vec<_> = patterns.into_iter().flatten().collect();
         patterns.sort_by_key(|(pattern, _)| pattern.as_str());
-        patterns
+        let own: Vec<_> = patterns
             .into_iter()
             .map(|(source, schema)| Pattern {
                 source,
                 keys: Index::of_pattern(source),
                 value: self.schema(schema, Kinds::ALL, depth + 1),
             })
-            .collect()
+            .collect();
+        // What matches a template within another matches both.
+        let narrowed = own.iter().map(|pattern| {
+            let wider = own.iter().filter(|other| {
+                other.keys != Index::Every && other.keys != pattern.keys && other.keys.includes(&pattern.keys)
+            });
+            let value = wider.fold(pattern.value.clone(), |value, other| self.meet(value, other.value.clone()));
+            Pattern { value, ..pattern.clone() }
+        });
+        narrowed.collect()
     }
 
     /// `None` when the pattern cannot be compiled.

@@ -126,6 +126,8 @@ impl<'a> Printer<'_, 'a> {
         if self.strict && !object.rest_evaluated && !object.members.is_empty() {
             index.retain(|(keys, value)| *keys != Index::Every || !matches!(value, Type::Unknown(_)));
         }
+        // Without, an array would do as well.
+        let required = object.members.iter().any(|member| !member.optional);
         let simple = object.members.is_empty() && index.len() < 2;
         let (inner, spread) = (indent + STEP, !self.compact && !simple);
         self.out.push_str(if spread {
@@ -159,7 +161,7 @@ impl<'a> Printer<'_, 'a> {
             let (key, colon) = if self.compact { ("k", ":") } else { ("key", ": ") };
             write!(self.out, "[{key}{colon}{}]{colon}", keys.text()).expect("a String takes every write");
             match value {
-                Type::Unknown(_) if self.argument => self.out.push_str("any"),
+                Type::Unknown(_) if self.argument && required => self.out.push_str("any"),
                 value => self.value(value, inner),
             }
         }

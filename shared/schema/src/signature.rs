@@ -6,23 +6,16 @@ use rewind_model::{Tool, ToolName, Toolset, Workflow};
 use serde_json::Value;
 
 use crate::{
-    alias::Aliases,
-    comment,
-    declarations::OWN_TYPES,
-    doc::Doc,
-    kinds::Kinds,
-    learned,
-    lower::Lowering,
-    name,
-    print::Printer,
-    shape::Observed,
-    ty::Type,
+    alias::Aliases, comment, declarations::OWN_TYPES, doc::Doc, kinds::Kinds, learned, lower::Lowering, name,
+    print::Printer, shape::Observed, ty::Type,
 };
 
 #[derive(Debug)]
 pub(crate) struct Signature<'a> {
     pub(crate) name: &'a str,
     description: &'a str,
+    /// What the types do not say of the whole argument.
+    tags: Vec<String>,
     /// A tool has `raw`, a workflow has not.
     is_tool: bool,
     /// Results from which `result` was learned.
@@ -62,7 +55,8 @@ impl<'a> Signature<'a> {
             Lowering::new(schema, &label, aliases, docs).run(Kinds::ALL)
         });
         let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
-        Self { name, description, is_tool: true, observed: None, arguments, result }
+        let tags = if docs { Doc::tags_of(&tool.input_schema) } else { Vec::new() };
+        Self { name, description, tags, is_tool: true, observed: None, arguments, result }
     }
 
     pub(crate) fn of_workflow(name: &'a str, workflow: &'a Workflow, aliases: &mut Aliases<'a>, docs: bool) -> Self {
@@ -73,7 +67,8 @@ impl<'a> Signature<'a> {
         let arguments = lower(workflow.input_schema.as_ref(), "Input").unwrap_or(Type::ANY_VALUE);
         let result = lower(workflow.output_schema.as_ref(), "Result");
         let description = workflow.description.as_deref().unwrap_or_default();
-        Self { name, description, is_tool: false, observed: None, arguments, result }
+        let tags = workflow.input_schema.as_ref().filter(|_| docs).map(Doc::tags_of).unwrap_or_default();
+        Self { name, description, tags, is_tool: false, observed: None, arguments, result }
     }
 
     pub(crate) fn types(&mut self) -> impl Iterator<Item = &mut Type<'a>> {
@@ -90,7 +85,7 @@ impl<'a> Signature<'a> {
 
     /// As a member of its export, in the full rendering.
     pub(crate) fn print(&self, printer: &mut Printer<'_, 'a>) {
-        let mut lines = Doc { description: self.description, tags: Vec::new() }.lines();
+        let mut lines = Doc { description: self.description, tags: self.tags.clone() }.lines();
         match self.observed {
             Some(count) => lines.push(format!("@observed {}, which promise nothing", results(count))),
             None if self.result.is_none() && self.is_tool => {
@@ -104,7 +99,11 @@ impl<'a> Signature<'a> {
         if self.is_tool {
             let interface = if optional { "OptionalTool" } else { "Tool" };
             write!(printer.out, "    {member}: {interface}<").expect("a String takes every write");
-            self.print_arguments(printer, &self.arguments, 4);
+            let mut arguments = self.arguments.clone();
+            let open = optional && !printer.strict && arguments.leave_open();
+            printer.out.push_str(if open { "Open<" } else { "" });
+            self.print_arguments(printer, &arguments, 4);
+            printer.out.push_str(if open { ">" } else { "" });
             if let Some(result) = &self.result {
                 printer.out.push_str(", ");
                 printer.value(result, 4);

@@ -138,7 +138,7 @@ impl<'a> Type<'a> {
     /// Is it an object, or are all alternatives objects, with members of any name? Then says so of none of
     /// them: whoever uses the type does.
     pub(crate) fn leave_open(&mut self) -> bool {
-        let is_open = |part: &Type<'a>| matches!(part, Type::Object(object) if object.is_open());
+        let is_open = |part: &Type<'a>| matches!(part, Type::Object(one) if one.is_open() && !one.members.is_empty());
         let parts = match self {
             Type::Union(parts) if parts.iter().all(is_open) => &mut parts[..],
             Type::Intersection(parts) if is_open(&parts[0]) => &mut parts[..1],

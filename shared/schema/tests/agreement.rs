@@ -3,7 +3,7 @@
 mod tsc;
 
 use rewind_model::{Limits, Rendering};
-use rewind_schema::{Validator, render};
+use rewind_schema::{Validator, render, render_strict};
 use serde_json::{Value, json};
 
 /// Schema, arguments that both accept, arguments that both refuse.
@@ -180,4 +180,45 @@ fn the_argument_is_optional_when_nothing_is_required() {
         s.required();\n";
     let said = tsc::check(&[("tools.d.ts", &render(&toolset, Rendering::Full)), ("script.ts", script)]);
     assert!(said.len() == 1 && said[0].starts_with("script.ts(3,"), "{said:?}");
+}
+
+/// Whoever checks a script against both can tell a slip of the pen from an error.
+#[test]
+fn members_that_no_schema_names_are_found_by_the_strict_rendering() {
+    let toolset = tsc::toolset(
+        "server",
+        json!({
+            "open": {"input_schema": {"type": "object", "properties": {"per_page": {"type": "number"}, "filter": {"type": "object", "properties": {"state": {}}}}}},
+            "said_to_be_open": {"input_schema": {"type": "object", "properties": {"a": {}}, "additionalProperties": true}},
+            "map": {"input_schema": {"type": "object"}},
+        }),
+    );
+    let script = "import { server as s } from \"rewind:tools\";\n\
+        s.said_to_be_open({ b: 1 }); s.map({ b: 1 }); s.open({ per_page: 1, filter: { state: 1 } });\n\
+        s.open({ perPage: 1 });\ns.open({ filter: { sate: 1 } });\n";
+    let check = |declarations: &str| tsc::check(&[("tools.d.ts", declarations), ("script.ts", script)]);
+    assert_eq!(check(&render(&toolset, Rendering::Full)), [""; 0]);
+    let said = check(&render_strict(&toolset, &rewind_schema::Observations::default()));
+    assert!(said.len() == 2 && said[0].starts_with("script.ts(3,") && said[1].starts_with("script.ts(4,"), "{said:?}");
+    assert!(said.iter().all(|line| line.contains("does not exist in type")), "{said:?}");
+}
+
+/// A variable is no literal: its type may be an interface, and have more members than the tool names.
+#[test]
+fn arguments_come_from_variables_of_any_type() {
+    let toolset = tsc::toolset(
+        "server",
+        json!({"t": {"input_schema": {"type": "object", "properties": {"a": {"type": "string"}, "list": {"type": "array", "minItems": 1, "items": {"type": "object", "properties": {"n": {"type": "number"}}, "required": ["n"]}}}, "required": ["a"]}},
+            "optional": {"input_schema": {"type": "object", "properties": {"a": {"type": "string"}, "list": {"type": "array"}}}}, "closed": {"input_schema": {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": false}}}),
+    );
+    let script = "import { server as s } from \"rewind:tools\";\n\
+        interface Item { n: number; m?: string } interface Args { a: string; list: Item[] }\n\
+        export default async (args: Args, items: Item[]) => { const a = { a: \"x\" };\n\
+        s.t(args); s.t({ a: \"x\", list: items }); s.t(a); s.t({ ...a, list: items.map((item) => item) }); s.closed(a); s.closed(args);\n\
+        s.optional(); s.optional(args); s.optional(a); s.optional({ b: 1 });\n\
+        class C { a = \"x\" } s.t(new C()); }\n";
+    for rendering in [Rendering::Full, Rendering::Compact] {
+        let said = tsc::check(&[("tools.d.ts", &render(&toolset, rendering)), ("script.ts", script)]);
+        assert_eq!(said, [""; 0]);
+    }
 }

@@ -217,15 +217,25 @@ fn the_compiler_accepts_what_the_validator_accepts() {
         let Ok((validator, _)) = Validator::new(&schema, &Limits::DEFAULT) else { continue };
         let mut values: Vec<_> =
             (0..60).map(|_| instance().new_tree(&mut runner).expect("a value").current()).collect();
-        values.retain(|value| validator.validate(value).is_ok());
         values.sort_by_key(Value::to_string);
         values.dedup();
-        cases.push(measure::Case { name: String::new(), schema, valid: values, invalid: Vec::new() });
+        let (valid, invalid): (Vec<_>, Vec<_>) =
+            values.into_iter().partition(|value| validator.validate(value).is_ok());
+        let invalid = invalid.into_iter().map(|value| (String::new(), value)).collect();
+        cases.push(measure::Case { name: String::new(), schema, valid, invalid });
     }
     for rendering in [Rendering::Full, Rendering::Compact] {
         let figures = measure::measure(&cases, rendering);
         assert!(figures.valid.0 > 1_000, "{figures:?}");
-        assert!(figures.misses.is_empty(), "{:#?}", &figures.misses[..figures.misses.len().min(3)]);
+        let missed: Vec<_> = figures.misses.iter().filter(|miss| !miss.starts_with("ACCEPTED")).take(3).collect();
+        assert!(missed.is_empty(), "{missed:#?}");
+        // Some of what is refused is refused for a reason that types do not know.
+        eprintln!("{}", measure::row("random schemas", &figures));
+        assert!(figures.invalid.1 * 100 >= figures.invalid.0 * 85, "{figures:?}");
+        if let Some(folder) = std::env::var_os("REWIND_MISSES") {
+            std::fs::write(std::path::Path::new(&folder).join("random.txt"), figures.misses.join("\n"))
+                .expect("written");
+        }
     }
 }
 

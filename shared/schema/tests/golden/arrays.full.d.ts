@@ -13,6 +13,9 @@ declare module "rewind:tools" {
     raw(args?: Args): Promise<McpResult>;
   }
 
+  /** Further members are allowed, in a literal and in a variable of any type. */
+  export type Open<Args> = Args | (Args & { [key: string]: unknown });
+
   /** The result of a call as the MCP server sent it. */
   export interface McpResult {
     content: ContentBlock[];
@@ -53,23 +56,21 @@ declare module "rewind:tools" {
 
   export const server: {
     /** @observed 0 results: any, for there is no output schema */
-    arrays: OptionalTool<{
+    arrays: OptionalTool<Open<{
       bare?: unknown[];
       empty?: [];
       nested?: { [key: string]: unknown } | ({ [key: string]: unknown } | boolean[] | string | number | boolean | null)[] | string | number | boolean | null;
       union?: (string | number)[];
-      [key: string]: unknown;
-    }>;
+    }>>;
     /** @observed 0 results: any, for there is no output schema */
-    tuples: OptionalTool<{
+    tuples: OptionalTool<Open<{
       /** @minItems 1 */
       closed?: { [key: string]: unknown } | [string, _1?: number] | string | number | boolean | null;
       old?: [_0?: string, _1?: string | null];
       open?: { [key: string]: unknown } | [_0?: string, ...rest: (number | null)[]] | string | number | boolean | null;
       /** @maxItems 1 */
       short?: { [key: string]: unknown } | [_0?: string] | string | number | boolean | null;
-      [key: string]: unknown;
-    }>;
+    }>>;
   };
 
   export const host: {};

@@ -13,6 +13,9 @@ declare module "rewind:tools" {
     raw(args?: Args): Promise<McpResult>;
   }
 
+  /** Further members are allowed, in a literal and in a variable of any type. */
+  export type Open<Args> = Args | (Args & { [key: string]: unknown });
+
   /** The result of a call as the MCP server sent it. */
   export interface McpResult {
     content: ContentBlock[];
@@ -56,41 +59,40 @@ declare module "rewind:tools" {
     all_of: Tool<{
       a: string;
       b?: number;
-      [key: string]: unknown;
+      [key: string]: any;
     }>;
     /** @observed 0 results: any, for there is no output schema */
-    any_of: OptionalTool<{
+    any_of: OptionalTool<Open<{
       id?: string | number;
       /** @default null */
       maybe?: string | null;
-      [key: string]: unknown;
-    }>;
+    }>>;
     /** @observed 0 results: any, for there is no output schema */
-    booleans: OptionalTool<{
+    booleans: OptionalTool<Open<{
       anything?: unknown;
+      /** @not {} */
       not_anything?: never;
       nothing?: never;
-      [key: string]: unknown;
-    }>;
+    }>>;
     /** @observed 0 results: any, for there is no output schema */
     either_required: Tool<{
       name: string;
       id?: number;
-      [key: string]: unknown;
+      [key: string]: any;
     } | {
       id: number;
       name?: string;
-      [key: string]: unknown;
+      [key: string]: any;
     }>;
     /** @observed 0 results: any, for there is no output schema */
     one_of: Tool<{
       kind: "circle";
       r: number;
-      [key: string]: unknown;
+      [key: string]: any;
     } | {
       kind: "square";
       side: number;
-      [key: string]: unknown;
+      [key: string]: any;
     }>;
   };
 

@@ -13,6 +13,9 @@ declare module "rewind:tools" {
     raw(args?: Args): Promise<McpResult>;
   }
 
+  /** Further members are allowed, in a literal and in a variable of any type. */
+  export type Open<Args> = Args | (Args & { [key: string]: unknown });
+
   /** The result of a call as the MCP server sent it. */
   export interface McpResult {
     content: ContentBlock[];
@@ -62,7 +65,7 @@ declare module "rewind:tools" {
      * ts-expect-error
      * @observed 0 results: any, for there is no output schema
      */
-    ends: OptionalTool<{
+    ends: OptionalTool<Open<{
       /**
        * *\/ }; ts-ignore
        *
@@ -71,8 +74,7 @@ declare module "rewind:tools" {
        * @pattern *\/
        */
       x?: unknown;
-      [key: string]: unknown;
-    }>;
+    }>>;
     /** @observed 0 results: any, for there is no output schema */
     later: OptionalTool<{ [key: string]: unknown }>;
   };

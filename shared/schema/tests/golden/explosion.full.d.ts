@@ -13,6 +13,9 @@ declare module "rewind:tools" {
     raw(args?: Args): Promise<McpResult>;
   }
 
+  /** Further members are allowed, in a literal and in a variable of any type. */
+  export type Open<Args> = Args | (Args & { [key: string]: unknown });
+
   /** The result of a call as the MCP server sent it. */
   export interface McpResult {
     content: ContentBlock[];
@@ -131,17 +134,16 @@ declare module "rewind:tools" {
 
   export type D39 = {
     x: unknown;
-    [key: string]: unknown;
+    [key: string]: any;
   };
 
   export const server: {
     /** @observed 0 results: any, for there is no output schema */
     doubling: Tool<D0>;
     /** @observed 0 results: any, for there is no output schema */
-    product: OptionalTool<{
+    product: OptionalTool<Open<{
       x?: never;
-      [key: string]: unknown;
-    }>;
+    }>>;
   };
 
   export const host: {};

@@ -13,6 +13,9 @@ declare module "rewind:tools" {
     raw(args?: Args): Promise<McpResult>;
   }
 
+  /** Further members are allowed, in a literal and in a variable of any type. */
+  export type Open<Args> = Args | (Args & { [key: string]: unknown });
+
   /** The result of a call as the MCP server sent it. */
   export interface McpResult {
     content: ContentBlock[];
@@ -64,18 +67,17 @@ declare module "rewind:tools" {
     patterns: OptionalTool<{
       "x-id"?: never;
       y?: null;
-      [key: `x-${string}`]: string | boolean | undefined;
-      [key: `x-a.${string}`]: boolean;
+      [key: `x-${string}`]: string | undefined;
+      [key: `x-a.${string}`]: never;
     }>;
     /** @observed 0 results: any, for there is no output schema */
-    record: OptionalTool<{
+    record: OptionalTool<Open<{
       env?: { [key: string]: string };
       open?: {
         a?: number;
         [key: string]: unknown;
       };
-      [key: string]: unknown;
-    }>;
+    }>>;
   };
 
   export const host: {};

@@ -13,6 +13,9 @@ declare module "rewind:tools" {
     raw(args?: Args): Promise<McpResult>;
   }
 
+  /** Further members are allowed, in a literal and in a variable of any type. */
+  export type Open<Args> = Args | (Args & { [key: string]: unknown });
+
   /** The result of a call as the MCP server sent it. */
   export interface McpResult {
     content: ContentBlock[];
@@ -67,7 +70,7 @@ declare module "rewind:tools" {
     /** @observed 0 results: any, for there is no output schema */
     read_file: OptionalTool<{ [key: string]: unknown }>;
     /** @observed 0 results: any, for there is no output schema */
-    "resolve-library-id": OptionalTool<{
+    "resolve-library-id": OptionalTool<Open<{
       ""?: unknown;
       "1"?: unknown;
       "__proto__"?: string;
@@ -78,8 +81,7 @@ declare module "rewind:tools" {
       "q\"\\\n\u2028"?: unknown;
       "readonly"?: unknown;
       "é"?: unknown;
-      [key: string]: unknown;
-    }>;
+    }>>;
     /** @observed 0 results: any, for there is no output schema */
     then: OptionalTool<{ [key: string]: unknown }>;
     /** @observed 0 results: any, for there is no output schema */

@@ -13,6 +13,9 @@ declare module "rewind:tools" {
     raw(args?: Args): Promise<McpResult>;
   }
 
+  /** Further members are allowed, in a literal and in a variable of any type. */
+  export type Open<Args> = Args | (Args & { [key: string]: unknown });
+
   /** The result of a call as the MCP server sent it. */
   export interface McpResult {
     content: ContentBlock[];
@@ -88,7 +91,7 @@ declare module "rewind:tools" {
     /** @observed 0 results: any, for there is no output schema */
     undeclared_required: Tool<{
       id: unknown;
-      [key: string]: unknown;
+      [key: string]: any;
     }>;
   };
 

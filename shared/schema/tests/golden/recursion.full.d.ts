@@ -13,6 +13,9 @@ declare module "rewind:tools" {
     raw(args?: Args): Promise<McpResult>;
   }
 
+  /** Further members are allowed, in a literal and in a variable of any type. */
+  export type Open<Args> = Args | (Args & { [key: string]: unknown });
+
   /** The result of a call as the MCP server sent it. */
   export interface McpResult {
     content: ContentBlock[];
@@ -65,33 +68,30 @@ declare module "rewind:tools" {
   export type TreeArgs = {
     value: string;
     children?: TreeArgs[];
-    [key: string]: unknown;
+    [key: string]: any;
   };
 
   export type T = unknown /* $ref to itself */;
 
   export const server: {
     /** @observed 0 results: any, for there is no output schema */
-    itself: OptionalTool<{
+    itself: OptionalTool<Open<{
       x?: X;
-      [key: string]: unknown;
-    }>;
+    }>>;
     /** @observed 0 results: any, for there is no output schema */
-    mutual: OptionalTool<{
+    mutual: OptionalTool<Open<{
       a?: A;
-      [key: string]: unknown;
-    }>;
+    }>>;
     /** @observed 0 results: any, for there is no output schema */
     tree: Tool<{
       value: string;
       children?: TreeArgs[];
-      [key: string]: unknown;
+      [key: string]: any;
     }>;
     /** @observed 0 results: any, for there is no output schema */
-    tuple: OptionalTool<{
+    tuple: OptionalTool<Open<{
       t?: T;
-      [key: string]: unknown;
-    }>;
+    }>>;
   };
 
   export const host: {};

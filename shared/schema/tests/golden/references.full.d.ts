@@ -13,6 +13,9 @@ declare module "rewind:tools" {
     raw(args?: Args): Promise<McpResult>;
   }
 
+  /** Further members are allowed, in a literal and in a variable of any type. */
+  export type Open<Args> = Args | (Args & { [key: string]: unknown });
+
   /** The result of a call as the MCP server sent it. */
   export interface McpResult {
     content: ContentBlock[];
@@ -56,7 +59,7 @@ declare module "rewind:tools" {
   /** A label */
   export type LabelRef = {
     name: string;
-    [key: string]: unknown;
+    [key: string]: any;
   };
 
   export type Here = boolean;
@@ -74,35 +77,30 @@ declare module "rewind:tools" {
 
   export const server: {
     /** @observed 0 results: any, for there is no output schema */
-    builtin_name: OptionalTool<{
+    builtin_name: OptionalTool<Open<{
       p?: Promise_2;
-      [key: string]: unknown;
-    }>;
+    }>>;
     /** @observed 0 results: any, for there is no output schema */
-    local: OptionalTool<{
+    local: OptionalTool<Open<{
       again?: LabelRef;
       by_anchor?: Here;
       label?: LabelRef;
       property?: Label;
       slash?: A1b;
-      [key: string]: unknown;
-    }>;
+    }>>;
     /** @observed 0 results: any, for there is no output schema */
-    other_definition: OptionalTool<{
+    other_definition: OptionalTool<Open<{
       label?: LabelRef_2;
-      [key: string]: unknown;
-    }>;
+    }>>;
     /** @observed 0 results: any, for there is no output schema */
-    remote: OptionalTool<{
+    remote: OptionalTool<Open<{
       gone?: unknown /* $ref to nothing */;
       there?: unknown /* remote $ref */;
-      [key: string]: unknown;
-    }>;
+    }>>;
     /** @observed 0 results: any, for there is no output schema */
-    same_definition: OptionalTool<{
+    same_definition: OptionalTool<Open<{
       label?: LabelRef;
-      [key: string]: unknown;
-    }>;
+    }>>;
     /** @observed 0 results: any, for there is no output schema */
     whole_root: OptionalTool<Args_2>;
   };

@@ -13,6 +13,9 @@ declare module "rewind:tools" {
     raw(args?: Args): Promise<McpResult>;
   }
 
+  /** Further members are allowed, in a literal and in a variable of any type. */
+  export type Open<Args> = Args | (Args & { [key: string]: unknown });
+
   /** The result of a call as the MCP server sent it. */
   export interface McpResult {
     content: ContentBlock[];
@@ -53,7 +56,7 @@ declare module "rewind:tools" {
 
   export const server: {
     /** @observed 0 results: any, for there is no output schema */
-    enums: OptionalTool<{
+    enums: OptionalTool<Open<{
       big?: number;
       both?: boolean;
       const?: "only";
@@ -63,10 +66,9 @@ declare module "rewind:tools" {
       };
       none?: never;
       typed?: "a";
-      [key: string]: unknown;
-    }>;
+    }>>;
     /** @observed 0 results: any, for there is no output schema */
-    inferred: OptionalTool<{
+    inferred: OptionalTool<Open<{
       array?: { [key: string]: unknown } | string[] | string | number | boolean | null;
       /** @minimum 3 */
       number?: unknown;
@@ -76,10 +78,9 @@ declare module "rewind:tools" {
       } | unknown[] | string | number | boolean | null;
       /** @maxLength 3 */
       string?: unknown;
-      [key: string]: unknown;
-    }>;
+    }>>;
     /** @observed 0 results: any, for there is no output schema */
-    types: OptionalTool<{
+    types: OptionalTool<Open<{
       list?: string | null;
       nullable?: string | null;
       object_or_null?: {
@@ -87,8 +88,7 @@ declare module "rewind:tools" {
         [key: string]: unknown;
       } | null;
       unknown_type?: unknown;
-      [key: string]: unknown;
-    }>;
+    }>>;
   };
 
   export const host: {};
