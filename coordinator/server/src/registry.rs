@@ -35,6 +35,7 @@ pub(crate) struct Learned {
     observations: Observations,
     full: OnceLock<String>,
     compact: OnceLock<String>,
+    strict: OnceLock<String>,
 }
 
 impl Pinned {
@@ -53,7 +54,7 @@ impl Pinned {
         Self { toolset, canonical, full, compact: OnceLock::new(), search: OnceLock::new(), learned: Mutex::default() }
     }
 
-    /// The full rendering, without what has been observed: what a script is held to.
+    /// The full rendering, without what has been observed: what a script is held to at last.
     pub(crate) fn declarations(&self) -> &str {
         &self.full
     }
@@ -64,14 +65,25 @@ impl Pinned {
     /// `store-unavailable`.
     pub(crate) async fn learned(&self, store: &Store, id: &ToolsetId) -> Result<Arc<Learned>, Refusal> {
         if self.toolset.tools().all(|(_, tool)| tool.output_schema.is_some()) {
-            return Ok(Arc::new(Learned::of(0, Observations::default())));
+            return Ok(self.learned_at(0, Observations::default()));
         }
         let Revised { value, revision } = store.ask(|bus| bus.observed::<Observations>(id)).await?;
+        Ok(self.learned_at(revision, value))
+    }
+
+    /// Rendered once a revision.
+    fn learned_at(&self, revision: u64, observations: Observations) -> Arc<Learned> {
         let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
         match &*learned {
-            Some(known) if known.revision == revision => Ok(Arc::clone(known)),
-            _ => Ok(Arc::clone(learned.insert(Arc::new(Learned::of(revision, value))))),
+            Some(known) if known.revision == revision => Arc::clone(known),
+            _ => Arc::clone(learned.insert(Arc::new(Learned::of(revision, observations)))),
         }
+    }
+
+    /// What a script is measured by first: with what has been observed, and without members of arguments
+    /// that no schema names. What is wrong by it alone is a warning.
+    pub(crate) fn strict<'p>(&self, learned: &'p Learned) -> &'p str {
+        learned.strict.get_or_init(|| rewind_schema::render_strict(&self.toolset, &learned.observations))
     }
 
     /// A rendering with what has been observed.
@@ -97,7 +109,7 @@ impl Pinned {
 
 impl Learned {
     fn of(revision: u64, observations: Observations) -> Self {
-        Self { revision, observations, full: OnceLock::new(), compact: OnceLock::new() }
+        Self { revision, observations, ..Self::default() }
     }
 
     /// Results that were looked at, by tool.

@@ -51,6 +51,24 @@ async fn declarations_are_text_in_two_renderings() {
 }
 
 #[tokio::test]
+async fn a_slip_that_the_schema_allows_is_a_warning_with_a_hint() {
+    let nats = Nats::start();
+    let coordinator = Coordinator::start(&nats).await;
+    let order = json!({"type": "object", "properties": {"id": {"type": "string"}, "per_page": {"type": "integer"}}, "required": ["id"]});
+    let result = json!({"type": "object", "properties": {"total": {"type": "number"}}, "required": ["total"]});
+    let toolset =
+        json!({"host_tools": {"lookup": {"description": "", "input_schema": order, "output_schema": result}}});
+    let (_, registered) = coordinator.post("/v1/toolsets", &toolset).await;
+    let path = format!("/v1/toolsets/{}/check", registered["id"].as_str().expect("an id"));
+    let script = "import { host } from \"rewind:tools\";\nexport default async () => (await host.lookup({ id: \"1\", perPage: 5 })).totl;\n";
+    let (_, checked) = coordinator.post(&path, &json!({"script": script})).await;
+    assert_eq!((&checked["ok"], &checked["diagnostics"]), (&json!(true), &json!([])), "{checked}");
+    let warnings = checked["warnings"].as_array().expect("a list");
+    let found = |part: &str| warnings.iter().any(|warning| warning.to_string().contains(part));
+    assert!(found("per_page") && found("total"), "{checked}");
+}
+
+#[tokio::test]
 async fn tools_are_found_and_disclosed_with_their_types() {
     let nats = Nats::start();
     let coordinator = Coordinator::start(&nats).await;
@@ -68,7 +86,7 @@ async fn tools_are_found_and_disclosed_with_their_types() {
     assert_eq!(found["tools"][0]["tool"], "host.issue_refund");
     assert_eq!(
         found["tools"][0]["signature"],
-        "type Money = { cents: number };\nhost.issue_refund: Tool<{ amount: Money }>; // Gives money back"
+        "type Money={cents:number; [k:string]:any}\nhost.issue_refund:Tool<{amount:Money}> // Gives money back"
     );
     let (_, found) = coordinator.get(&format!("{path}?query=order&limit=1")).await;
     assert_eq!(found["tools"].as_array().map(Vec::len), Some(1));
@@ -76,10 +94,7 @@ async fn tools_are_found_and_disclosed_with_their_types() {
     let signature =
         all["tools"].as_array().and_then(|tools| tools.iter().find(|tool| tool["tool"] == "host.lookup-order"));
     assert!(
-        signature.expect("listed")["signature"]
-            .as_str()
-            .expect("text")
-            .starts_with("host[\"lookup-order\"]: OptionalTool<")
+        signature.expect("listed")["signature"].as_str().expect("text").starts_with("host[\"lookup-order\"]:")
     );
     assert_eq!(all["tools"].as_array().map(Vec::len), Some(3));
     assert_eq!(coordinator.get(&format!("{path}?limit=0")).await.0, 422);
@@ -180,14 +195,15 @@ async fn the_compiler_runs_once_for_a_script_however_often_and_wherever_it_is_ch
     tokio::join!(one.ready(), two.ready());
     let path = format!("/v1/toolsets/{}/check", one.toolset().await);
     let counted = || std::fs::read_to_string(&runs).unwrap_or_default().lines().count();
-    for (script, before) in [(SCRIPT.to_owned(), 0), (SCRIPT.replace("lookup_order", "nothing"), 1)] {
+    // What is wrong is measured a second time, by what a script is held to at last.
+    for (script, after) in [(SCRIPT.to_owned(), 1), (SCRIPT.replace("lookup_order", "nothing"), 3)] {
         let body = json!({"script": script});
         let answers = futures::future::join_all((0..8).map(|_| one.post(&path, &body))).await;
         assert!(answers.iter().all(|(status, answer)| *status == 200 && answer == &answers[0].1));
-        assert_eq!((one.post(&path, &body).await.1, counted()), (answers[0].1.clone(), before + 1));
+        assert_eq!((one.post(&path, &body).await.1, counted()), (answers[0].1.clone(), after));
     }
     // What passed is in the catalog, where another coordinator finds it.
-    assert_eq!((two.post(&path, &json!({"script": SCRIPT})).await.1["ok"].clone(), counted()), (json!(true), 2));
+    assert_eq!((two.post(&path, &json!({"script": SCRIPT})).await.1["ok"].clone(), counted()), (json!(true), 3));
 }
 
 #[tokio::test]

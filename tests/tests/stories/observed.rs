@@ -44,7 +44,7 @@ async fn results_teach_their_types_and_never_their_values() -> anyhow::Result<()
     let compact = cluster.api.declarations(&toolset, "compact").await?;
     let unchanged = before[1].trim_end().strip_suffix('}').context("a module")?;
     ensure!(compact.starts_with(unchanged), "what came before has changed:\n{compact}");
-    ensure!(compact.contains("\"shop.status\": { customers: { [key: string]: { orders: number"), "{compact}");
+    ensure!(compact.contains("\"shop.status\":{customers:{[k:string]:{orders:number"), "{compact}");
     for text in [&learned, &compact] {
         ensure!(!text.contains("secret") && !text.contains("ada"), "{text}");
     }

@@ -36,14 +36,19 @@ pub(super) fn parse(output: &str, toolset: &Toolset) -> Vec<Diagnostic> {
     with_entry_named(found)
 }
 
-/// Those of `strict` that are not in `held_to`: wrong by observed types alone, and so warnings.
-pub(super) fn by_observation(strict: Vec<Diagnostic>, held_to: &[Diagnostic]) -> Vec<Diagnostic> {
-    let place = |found: &Diagnostic| (found.line, found.column, found.code.clone());
+/// Those of `strict` that are not in `held_to`: warnings.
+pub(super) fn only_strictly(strict: Vec<Diagnostic>, held_to: &[Diagnostic]) -> Vec<Diagnostic> {
+    let place = |found: &Diagnostic| (found.file.clone(), found.line, found.column, found.code.clone());
     let known: Vec<_> = held_to.iter().map(place).collect();
     let mut warnings: Vec<_> = strict.into_iter().filter(|found| !known.contains(&place(found))).collect();
     for warning in &mut warnings {
-        let hint = "the result type was learned from earlier results (@observed), which promises nothing";
-        warning.hint = Some(warning.hint.as_ref().map_or_else(|| hint.to_owned(), |own| format!("{own} ({hint})")));
+        let unnamed = warning.message.contains("Object literal may only specify known properties");
+        let why = if unnamed {
+            "the tool's schema allows this member and does not name it"
+        } else {
+            "the result's type was learned from earlier results (@observed), which promises nothing"
+        };
+        warning.hint = Some(warning.hint.as_ref().map_or_else(|| why.to_owned(), |own| format!("{own} ({why})")));
     }
     warnings
 }

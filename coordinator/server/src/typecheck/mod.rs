@@ -14,7 +14,7 @@ use std::{
 };
 
 use rewind_bus::catalog::CompiledScript;
-use rewind_model::{Diagnostic, Digest, Limits, ProblemCode, Rendering};
+use rewind_model::{Diagnostic, Digest, Limits, ProblemCode};
 use tokio::sync::{OnceCell, Semaphore};
 
 pub(crate) use compiler::CompilerError;
@@ -82,7 +82,8 @@ impl Checker {
     }
 
     /// Checks `source` against the declarations of `pinned`. When it passes, it is in the catalog. What is
-    /// wrong only by types that were `learned` is a warning: an observation is no promise.
+    /// wrong only by types that were `learned`, or by a member of arguments that the schema lets pass and
+    /// does not name, is a warning: an observation is no promise, and an open schema no refusal.
     ///
     /// # Errors
     /// `script-too-large`, `busy`, `store-unavailable`; a script that is wrong is a verdict, no error.
@@ -98,7 +99,7 @@ impl Checker {
             let detail = format!("the script has {} bytes; the limit is {limit}", source.len());
             return Err(Refusal::new(ProblemCode::ScriptTooLarge, detail));
         }
-        let declarations = pinned.rendering(learned, Rendering::Full);
+        let declarations = pinned.strict(learned);
         let digest = self.digest(declarations, source);
         if let Some(verdict) = self.remembered(digest) {
             return Ok(verdict);
@@ -166,16 +167,14 @@ impl Checker {
         };
         let mut warnings = findings.warnings;
         let mut ended = compile(declarations).await?;
-        if let Ended::Refused { output } = &ended
-            && declarations != pinned.declarations()
-        {
+        if let Ended::Refused { output } = &ended {
             let strict = diagnostics::parse(output, &pinned.toolset);
             ended = compile(pinned.declarations()).await?;
             let held_to = match &ended {
                 Ended::Refused { output } => diagnostics::parse(output, &pinned.toolset),
                 Ended::Passed { .. } | Ended::OverLimit(_) => Vec::new(),
             };
-            warnings.extend(diagnostics::by_observation(strict, &held_to));
+            warnings.extend(diagnostics::only_strictly(strict, &held_to));
         }
         let verdict = match ended {
             Ended::Passed { javascript, source_map } => {
