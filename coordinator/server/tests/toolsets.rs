@@ -93,9 +93,7 @@ async fn tools_are_found_and_disclosed_with_their_types() {
     let (_, all) = coordinator.get(&path).await;
     let signature =
         all["tools"].as_array().and_then(|tools| tools.iter().find(|tool| tool["tool"] == "host.lookup-order"));
-    assert!(
-        signature.expect("listed")["signature"].as_str().expect("text").starts_with("host[\"lookup-order\"]:")
-    );
+    assert!(signature.expect("listed")["signature"].as_str().expect("text").starts_with("host[\"lookup-order\"]:"));
     assert_eq!(all["tools"].as_array().map(Vec::len), Some(3));
     assert_eq!(coordinator.get(&format!("{path}?limit=0")).await.0, 422);
     assert_eq!(coordinator.get(&format!("{path}?query=weather")).await.1, json!({"tools": []}));

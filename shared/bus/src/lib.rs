@@ -5,6 +5,7 @@
 //! [`cluster`]'s leases, API [`key`]s, what
 //! results looked like. Every name on the wire is in [`names`].
 
+mod begun;
 pub mod blob;
 pub mod catalog;
 pub mod cluster;

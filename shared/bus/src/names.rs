@@ -16,6 +16,8 @@ pub const CATALOG: &str = "REWIND_CATALOG";
 pub const BLOBS: &str = "REWIND_BLOBS";
 /// KV: what results of tools without an output schema looked like, by toolset.
 pub const OBSERVED: &str = "REWIND_OBSERVED";
+/// KV: at-most-once host calls that a worker has begun, for a day.
+pub const BEGUN: &str = "REWIND_BEGUN";
 /// KV: hashes of API keys.
 pub const KEYS: &str = "REWIND_KEYS";
 

@@ -25,6 +25,17 @@ pub(crate) async fn ensure(bus: &Bus) -> Result<(), BusError> {
             bus.jetstream.create_key_value(config).await.map_err(unavailable("create a bucket"))?;
         }
     }
+    if bus.jetstream.get_key_value(names::BEGUN).await.is_err() {
+        let config = kv::Config {
+            bucket: names::BEGUN.into(),
+            description: "Rewind: at-most-once host calls that a worker has begun".into(),
+            history: 1,
+            // A call that comes again does so within the queue's silence, or when NATS is back.
+            max_age: Duration::from_secs(86_400),
+            ..Default::default()
+        };
+        bus.jetstream.create_key_value(config).await.map_err(unavailable("create a bucket"))?;
+    }
     if bus.jetstream.get_object_store(names::BLOBS).await.is_err() {
         let config = object_store::Config {
             bucket: names::BLOBS.into(),

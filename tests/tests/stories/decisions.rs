@@ -43,6 +43,15 @@ async fn cancel(cluster: &Cluster, run: &RunId) -> anyhow::Result<Run> {
     answer.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))
 }
 
+/// Has the server got the call of `hang`?
+async fn under_way(counter: &Counter) -> anyhow::Result<()> {
+    eventually("the call is under way", || async {
+        let requests = counter.counted().await.ok()?.requests;
+        requests.iter().any(|request| request["message"]["params"]["name"] == "hang").then_some(())
+    })
+    .await
+}
+
 const PAY: &str = r#"
     import { shop, ToolError } from "rewind:tools";
     export default async function main(input: { n: number }) {
@@ -139,8 +148,11 @@ async fn a_run_is_cancelled_from_every_state() -> anyhow::Result<()> {
             journal.items.first().is_some_and(|call| call.status == status).then_some(())
         })
         .await?;
-        if phase == "asleep" {
-            cluster.kill_node(0).await?;
+        match phase {
+            // It is journaled before it is sent.
+            "calling a server" => under_way(&counter).await?,
+            "asleep" => cluster.kill_node(0).await?,
+            _ => {}
         }
         let cancelled = cancel(&cluster, &run).await?;
         let ended = if cancelled.status.ended() { cancelled } else { cluster.api.ended(&run).await? };
@@ -174,17 +186,7 @@ async fn what_must_not_be_done_twice_is_not_sent_again() -> anyhow::Result<()> {
     // The node dies while the call is under way.
     let hang = PAY.replace("shop.effect({ n: input.n })", "shop.hang({})");
     let run = cluster.api.start(&toolset, &hang, json!({"n": 2})).await?.id;
-    eventually("the call is under way", || async {
-        counter
-            .counted()
-            .await
-            .ok()?
-            .requests
-            .iter()
-            .any(|request| request["message"]["params"]["name"] == "hang")
-            .then_some(())
-    })
-    .await?;
+    under_way(&counter).await?;
     cluster.kill_node(0).await?;
     ensure!(result(&cluster.api.ended(&run).await?)?[0] == "outcome_unknown");
     let hung =

@@ -7,7 +7,7 @@ use std::{
 };
 
 use rewind_bus::{BusError, command::Answer, host::TakenCall};
-use rewind_model::{ErrorCode, Json, Limits, Outcome, Payload, ToolFailure};
+use rewind_model::{ErrorCode, Json, Limits, NodeId, Outcome, Payload, ToolFailure};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
@@ -64,6 +64,14 @@ async fn attempt(
     let timeout = taken.call.timeout.min(LONGEST_ATTEMPT);
     let deadline = Instant::now() + timeout;
     let handled = async {
+        if taken.call.at_most_once {
+            let who = NodeId::random().to_string();
+            match forever("note that a call is begun", || shared.bus.begin_once(&taken.call.key, &who)).await {
+                Ok(true) => {}
+                Ok(false) => return Outcome::Err(begun_before(tool)),
+                Err(error) => return Outcome::Err(no_arguments(tool, &error)),
+            }
+        }
         let arguments = match forever("read arguments", || shared.bus.payload_json(arguments)).await {
             Ok(arguments) => arguments,
             Err(error) => return Outcome::Err(no_arguments(tool, &error)),
@@ -90,13 +98,6 @@ async fn attempt(
             }
         }
     };
-    if taken.call.at_most_once && taken.call.attempt > taken.attempt {
-        let message = format!(
-            "{} may have been done or not, and must not be done twice: a worker that had the call is gone",
-            tool.name
-        );
-        return Outcome::Err(ToolFailure::new(ErrorCode::OutcomeUnknown, message));
-    }
     match tokio::time::timeout_at(deadline.into(), handled).await {
         Ok(outcome) => outcome,
         Err(_) => {
@@ -105,6 +106,11 @@ async fn attempt(
             Outcome::Err(ToolFailure::new(ErrorCode::Timeout, message))
         }
     }
+}
+
+fn begun_before(tool: &Tool) -> ToolFailure {
+    let message = format!("{} was begun before, may have been done or not, and must not be done twice", tool.name);
+    ToolFailure::new(ErrorCode::OutcomeUnknown, message)
 }
 
 fn no_arguments(tool: &Tool, error: &BusError) -> ToolFailure {

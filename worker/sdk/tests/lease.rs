@@ -12,9 +12,10 @@ use std::{
 };
 
 use rewind_bus::host::Queued;
+use rewind_model::ErrorCode;
 use rewind_sdk::{Ctx, Stopped, ToolError, Worker};
 use serde_json::{Value, json};
-use support::{Nats, Run, start, until, value, within};
+use support::{Nats, Run, failure, start, until, value, within};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
@@ -276,4 +277,36 @@ async fn a_restart_of_nats_in_the_middle_loses_nothing() {
     let next = until("the next answer", async || Some(run.answer().await).filter(|answer| answer.seq == 2)).await;
     assert_eq!(value(&next), json!(2));
     worker.stop().await;
+}
+
+/// Neither a killed worker nor a server that forgets its consumers makes the call twice.
+#[tokio::test]
+async fn an_at_most_once_call_is_begun_once() {
+    let mut nats = Nats::start().await;
+    let bus = nats.bus().await;
+    let mut run = Run::new(&bus).await;
+    let ledger = tempfile::NamedTempFile::new().expect("a file");
+    bus.host_queue_or_new("refund", Duration::from_millis(300)).await.expect("a queue");
+    let mut first = refunds(&nats, ledger.path()).await;
+    let mut call = run.call("refund", 1, json!({ "order_id": "o-1001", "amount_cents": 500, "delay_ms": 60_000 }));
+    call.at_most_once = true;
+    bus.queue_host_call(&call).await.expect("queued");
+    until("the effect", async || effects(ledger.path()).first().cloned()).await;
+    first.kill().await.expect("killed");
+    // With its consumers the server forgets how often it delivered a call.
+    nats.stop();
+    nats.start_again();
+    let _second = refunds(&nats, ledger.path()).await;
+    let answer = run.answer().await;
+    assert_eq!(failure(&answer).code, ErrorCode::OutcomeUnknown);
+    assert_eq!(effects(ledger.path()).len(), 1, "the handler ran once");
+
+    let mut other = run.call("refund", 2, json!({ "order_id": "o-1002", "amount_cents": 5 }));
+    other.at_most_once = true;
+    bus.queue_host_call(&other).await.expect("queued");
+    assert_eq!(value(&run.answer().await)["amount_cents"], json!(5));
+    let key = run.key(3);
+    assert!(bus.begin_once(&key, "a").await.expect("noted"));
+    assert!(bus.begin_once(&key, "a").await.expect("noted"), "its own note, the acknowledgement lost");
+    assert!(!bus.begin_once(&key, "b").await.expect("noted"));
 }
