@@ -14,6 +14,8 @@ pub(crate) struct Outline<'a> {
     names: BTreeSet<&'a str>,
     /// Does it refuse every further member?
     closed: bool,
+    /// Does it know a member of any name?
+    any_name: bool,
     /// The required members that hold literals only.
     tags: BTreeMap<&'a str, BTreeSet<String>>,
 }
@@ -43,6 +45,7 @@ impl<'a> Outline<'a> {
         Self {
             names: object.members.iter().map(|member| member.name).collect(),
             closed: object.is_closed() && !object.lenient && !object.members.is_empty(),
+            any_name: object.rest != Type::Never,
             tags: required.filter_map(|member| Some((member.name, literals(&member.value)?))).collect(),
         }
     }
@@ -76,8 +79,17 @@ fn alternatives<'a>(parts: &mut [Type<'a>], of_alias: &[Option<Outline<'a>>]) {
         return;
     }
     let names: BTreeSet<&str> = objects.iter().flat_map(|one| one.names.iter().copied()).collect();
+    let open = objects.iter().any(|one| one.any_name);
     for (part, outline) in parts.iter_mut().zip(&outlines) {
         let Some(outline) = outline.as_ref().filter(|outline| outline.closed) else { continue };
+        if let (true, Type::Object(object)) = (open, &mut *part) {
+            // The compiler finds any member known that an open alternative may have. It can at least be
+            // held to the types that are there.
+            let held = Type::union(object.members.iter().map(|member| member.value.clone()));
+            if !matches!(held, Type::Unknown(_) | Type::But(_)) {
+                object.rest = held;
+            }
+        }
         let others: Vec<_> = names.difference(&outline.names).copied().collect();
         if others.is_empty() || others.len() > MOST {
             continue;

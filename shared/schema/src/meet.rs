@@ -163,7 +163,8 @@ impl<'a> Lowering<'a, '_> {
         patterns.extend(self.patterns_beside(&other.patterns, &one));
         let mut seen = std::collections::HashSet::new();
         patterns.retain(|pattern| seen.insert(pattern.clone()));
-        let lenient = (one.rest != Type::Never || one.lenient) && (other.rest != Type::Never || other.lenient);
+        let refuses = |object: &Object<'a>| object.rest == Type::Never && !object.lenient;
+        let lenient = (one.lenient || other.lenient) && !refuses(&one) && !refuses(&other);
         Type::object(
             Object {
                 members,
