@@ -215,7 +215,7 @@ fn instance() -> impl Strategy<Value = Value> {
 fn the_compiler_accepts_what_the_validator_accepts() {
     let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
     let mut cases = Vec::new();
-    for _ in 0..250 {
+    for _ in 0..150 {
         let schema = valid_schema().new_tree(&mut runner).expect("a schema").current();
         let Ok((validator, _)) = Validator::new(&schema, &Limits::DEFAULT) else { continue };
         let mut values: Vec<_> =
@@ -229,7 +229,7 @@ fn the_compiler_accepts_what_the_validator_accepts() {
     }
     for rendering in [Rendering::Full, Rendering::Compact] {
         let figures = measure::measure(&cases, rendering);
-        assert!(figures.valid.0 > 1_000, "{figures:?}");
+        assert!(figures.valid.0 > 500, "{figures:?}");
         let missed: Vec<_> = figures.misses.iter().filter(|miss| !miss.starts_with("ACCEPTED")).take(3).collect();
         assert!(missed.is_empty(), "{missed:#?}");
         // Some of what is refused is refused for a reason that types do not know.
