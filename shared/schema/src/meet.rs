@@ -248,7 +248,8 @@ impl<'a> Lowering<'a, '_> {
 
     /// Looks into a named type; `None` where that leads to itself.
     fn within<T>(&mut self, alias: usize, look: impl FnOnce(&mut Self, &Type<'a>) -> T) -> Option<T> {
-        if self.inside.contains(&alias) {
+        // Two ways to each of its parts are, level by level, a power of two of ways.
+        if self.inside.contains(&alias) || !self.spend(1) {
             return None;
         }
         let value = self.expand(alias)?;

@@ -305,6 +305,20 @@ fn hostile_schemas_are_refused_with_the_reason() {
         let doubling = chain(28, &|next| json!({"anyOf": [{"$ref": next}, {"$ref": next, "description": "x"}]}));
         assert!(matches!(check_schema(&doubling), Err(SchemaError::TooComplex { .. })));
         use_schema_bounded(&doubling);
+        let braided = |name: &str| {
+            let link = |n: usize| json!({"type": "object", "required": ["a", "b"], "properties": {"a": {"$ref": format!("#/$defs/{name}{}", n + 1)}, "b": {"$ref": format!("#/$defs/{name}{}", n + 1)}}});
+            (0..60)
+                .map(|n| (format!("{name}{n}"), if n == 59 { json!({"type": "object"}) } else { link(n) }))
+                .collect::<Vec<_>>()
+        };
+        let braids = json!({"oneOf": [{"$ref": "#/$defs/x0"}, {"$ref": "#/$defs/y0"}, {"allOf": [{"$ref": "#/$defs/x0"}, {"$ref": "#/$defs/y0"}]}],
+            "$defs": Map::from_iter(braided("x").into_iter().chain(braided("y")))});
+        use_schema_bounded(&braids);
+        let wide =
+            |from: usize| Map::from_iter((from..from + 4_000).map(|n| (format!("m{n}"), json!({"type": "string"}))));
+        use_schema_bounded(
+            &json!({"oneOf": (0..6).map(|n| json!({"properties": wide(n), "required": ["m3"]})).collect::<Vec<_>>()}),
+        );
         let circle = json!({"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [true, {"type": "object", "anyOf": [{"$ref": "#/$defs/a"}]}]}}});
         let Err(SchemaError::Circular { path }) = check_schema(&circle) else { panic!("refused") };
         assert_eq!(path, "$defs.a");
