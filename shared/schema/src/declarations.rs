@@ -61,6 +61,12 @@ fn render_as(toolset: &Toolset, full: bool, strict: bool) -> String {
         let mut types: Vec<_> =
             tools.flat_map(|tool| [&mut tool.arguments].into_iter().chain(&mut tool.result)).collect();
         share::share(&mut aliases, &mut types);
+        let tools = exports.iter_mut().flat_map(|export| &mut export.tools);
+        let arguments = tools.map(|tool| {
+            tool.open = tool.arguments.leave_open();
+            &mut tool.arguments
+        });
+        share::share_members(&mut aliases, &mut arguments.collect::<Vec<_>>());
     }
     let arguments = aliases.reached(exports.iter().flat_map(|export| &export.tools).map(|tool| &tool.arguments));
     let printer = Printer { aliases: &aliases, compact: !full, strict, argument: false, out: String::new() };
@@ -119,6 +125,8 @@ struct Signature<'a> {
     name: &'a str,
     tool: &'a Tool,
     arguments: Type<'a>,
+    /// Are further members allowed, though `arguments` do not say so?
+    open: bool,
     result: Option<Type<'a>>,
 }
 
@@ -143,7 +151,7 @@ impl<'a> Export<'a> {
                     let label = format!("{name}Result");
                     Lowering::new(schema, &label, aliases, full).run(Kinds::ALL)
                 });
-                Signature { name, tool, arguments, result }
+                Signature { name, tool, arguments, open: false, result }
             })
             .collect();
         Self { name, about, tools }
@@ -212,11 +220,10 @@ impl<'a> Signature<'a> {
     }
 
     fn print_compact(&self, printer: &mut Printer<'_, 'a>, sentence: String) {
-        let mut arguments = self.arguments.clone();
-        let interface = if arguments.leave_open() { "Tool" } else { "ClosedTool" };
+        let interface = if self.open { "Tool" } else { "ClosedTool" };
         write!(printer.out, "{}:{interface}<", name::member(self.name)).expect("a String takes every write");
         printer.argument = true;
-        printer.value(&arguments, 0);
+        printer.value(&self.arguments, 0);
         printer.argument = false;
         if let Some(result) = &self.result {
             printer.out.push(',');
