@@ -86,7 +86,7 @@ async fn tools_are_found_and_disclosed_with_their_types() {
     assert_eq!(found["tools"][0]["tool"], "host.issue_refund");
     assert_eq!(
         found["tools"][0]["signature"],
-        "type Money={cents:number; [k:string]:any}\nhost.issue_refund:Tool<{amount:Money}> // Gives money back"
+        "type Money={cents:number,[k:string]:any}\nhost.issue_refund:Tool<{amount:Money}> // Gives money back"
     );
     let (_, found) = coordinator.get(&format!("{path}?query=order&limit=1")).await;
     assert_eq!(found["tools"].as_array().map(Vec::len), Some(1));

@@ -40,7 +40,7 @@ impl<'a> Lowering<'a, '_> {
             all.push(self.union(parts));
         }
         let dependencies = self.dependencies(map, kinds, depth);
-        *vague |= dependencies.len() > DEPENDENT;
+        *vague |= dependencies.len() > DEPENDENT || map.contains_key("dependencies");
         if dependencies.len() <= DEPENDENT {
             all.extend(dependencies);
         }
@@ -90,8 +90,9 @@ impl<'a> Lowering<'a, '_> {
 
     /// For each name: it is missing, or what depends on it holds.
     fn dependencies(&mut self, map: &'a Map<String, Value>, kinds: Kinds, depth: usize) -> Vec<Type<'a>> {
-        let keywords: &[&str] =
-            if self.document.dialect < 2019 { &["dependencies"] } else { &["dependentRequired", "dependentSchemas"] };
+        // The validator knows the old keyword in every dialect.
+        let keywords = ["dependencies", "dependentRequired", "dependentSchemas"];
+        let keywords = if self.document.dialect < 2019 { &keywords[..1] } else { &keywords };
         let members = keywords.iter().filter_map(|keyword| map.get(*keyword)?.as_object());
         let dependencies: Vec<_> = members.flatten().collect();
         if dependencies.len() > DEPENDENT {

@@ -81,6 +81,12 @@ fn render_as(toolset: &Toolset, observations: &Observations, full: bool, strict:
         let tools = exports.iter_mut().flat_map(|export| &mut export.tools);
         let mut types: Vec<_> = tools.flat_map(Signature::types).collect();
         share::share(&mut aliases, &mut types);
+        let tools = exports.iter_mut().flat_map(|export| &mut export.tools);
+        let arguments = tools.map(|tool| {
+            tool.leave_open();
+            &mut tool.arguments
+        });
+        share::share_members(&mut aliases, &mut arguments.collect::<Vec<_>>());
     }
     let arguments = aliases.reached(exports.iter().flat_map(|export| &export.tools).map(|tool| &tool.arguments));
     let printer = Printer { aliases: &aliases, compact: !full, strict, argument: false, out: String::new() };

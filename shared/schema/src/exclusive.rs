@@ -12,8 +12,12 @@ const MOST: usize = 40;
 #[derive(Debug, Clone)]
 pub(crate) struct Outline<'a> {
     names: BTreeSet<&'a str>,
+    /// Has it members that are known by a pattern?
+    patterns: bool,
     /// Does it refuse every further member?
     closed: bool,
+    /// Does it know a member of any name?
+    any_name: bool,
     /// The required members that hold literals only.
     tags: BTreeMap<&'a str, BTreeSet<String>>,
 }
@@ -42,7 +46,9 @@ impl<'a> Outline<'a> {
         let required = object.members.iter().filter(|member| !member.optional);
         Self {
             names: object.members.iter().map(|member| member.name).collect(),
-            closed: object.is_closed() && !object.lenient && !object.members.is_empty(),
+            closed: object.rest == Type::Never && !object.lenient && !object.members.is_empty(),
+            patterns: !object.patterns.is_empty(),
+            any_name: object.rest != Type::Never,
             tags: required.filter_map(|member| Some((member.name, literals(&member.value)?))).collect(),
         }
     }
@@ -76,16 +82,29 @@ fn alternatives<'a>(parts: &mut [Type<'a>], of_alias: &[Option<Outline<'a>>]) {
         return;
     }
     let names: BTreeSet<&str> = objects.iter().flat_map(|one| one.names.iter().copied()).collect();
+    let open = objects.iter().any(|one| one.any_name);
     for (part, outline) in parts.iter_mut().zip(&outlines) {
         let Some(outline) = outline.as_ref().filter(|outline| outline.closed) else { continue };
+        if let (true, Type::Object(object)) = (open, &mut *part)
+            && object.patterns.is_empty()
+        {
+            // The compiler finds any member known that an open alternative may have. It can at least be
+            // held to the types that are there.
+            let held = Type::union(object.members.iter().map(|member| member.value.clone()));
+            if !matches!(held, Type::Unknown(_) | Type::But(_)) {
+                object.rest = held;
+            }
+        }
         let others: Vec<_> = names.difference(&outline.names).copied().collect();
         if others.is_empty() || others.len() > MOST {
             continue;
         }
         let never = others.into_iter().map(|name| Member::new(name, true, Type::Never));
         if let Type::Object(object) = part {
+            let by_pattern = |name: &str| object.patterns.iter().any(|pattern| pattern.keys.covers(name));
+            let never: Vec<_> = never.filter(|member| !by_pattern(member.name)).collect();
             object.members.extend(never);
-        } else {
+        } else if !outline.patterns {
             let never = Object { beside: true, ..Object::with(never.collect()) };
             *part = Type::Intersection(vec![part.clone(), Type::object(never)]);
         }

@@ -5,11 +5,14 @@
 //! declarations compile; a schema that cannot be used is a [`SchemaError`] with the reason.
 //!
 //! ```text
-//! schema ─ document (resolves $ref) ─ lower, object, literal ─ ty ─ print ─ declarations
+//! schema ─ document (resolves $ref) ─ lower (object, array, choice, literal: what keywords say)
+//!        ─ ty (sets of values) ─ meet, negate, evaluated (what several say together)
+//!        ─ alias, exclusive, share (named, told apart, said once) ─ print ─ declarations
 //!        └ check (bounds) ─ prepare (what real servers send) ─ validator ─ violation
 //! ```
 
 mod alias;
+mod array;
 mod check;
 mod choice;
 mod comment;
@@ -18,6 +21,7 @@ mod doc;
 mod document;
 mod effort;
 mod error;
+mod evaluated;
 mod exclusive;
 mod hint;
 mod index;

@@ -163,7 +163,8 @@ impl<'a> Lowering<'a, '_> {
         patterns.extend(self.patterns_beside(&other.patterns, &one));
         let mut seen = std::collections::HashSet::new();
         patterns.retain(|pattern| seen.insert(pattern.clone()));
-        let lenient = (one.rest != Type::Never || one.lenient) && (other.rest != Type::Never || other.lenient);
+        let refuses = |object: &Object<'a>| object.rest == Type::Never && !object.lenient;
+        let lenient = (one.lenient || other.lenient) && !refuses(&one) && !refuses(&other);
         Type::object(
             Object {
                 members,
@@ -247,7 +248,8 @@ impl<'a> Lowering<'a, '_> {
 
     /// Looks into a named type; `None` where that leads to itself.
     fn within<T>(&mut self, alias: usize, look: impl FnOnce(&mut Self, &Type<'a>) -> T) -> Option<T> {
-        if self.inside.contains(&alias) {
+        // Two ways to each of its parts are, level by level, a power of two of ways.
+        if self.inside.contains(&alias) || !self.spend(1) {
             return None;
         }
         let value = self.expand(alias)?;

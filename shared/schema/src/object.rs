@@ -11,6 +11,9 @@ use crate::{
     validator,
 };
 
+/// Members of which one has to be there.
+const FEW: usize = 6;
+
 impl<'a> Lowering<'a, '_> {
     pub(crate) fn object(&mut self, map: &'a Map<String, Value>, depth: usize) -> Type<'a> {
         let patterns = self.patterns(map, depth);
@@ -38,7 +41,7 @@ impl<'a> Lowering<'a, '_> {
         if object.members.iter().any(|member| !member.optional && member.value == Type::Never) {
             return Type::Never;
         }
-        Type::object(object.tidy())
+        Self::at_least_one(map, object.tidy())
     }
 
     /// A pattern that every name matches says what all further members hold, one that a single name
@@ -111,7 +114,7 @@ impl<'a> Lowering<'a, '_> {
             (_, Some(value)) => std::slice::from_ref(value),
             _ if *names == Value::Bool(false) => &[],
             _ if self.schema(names, Kinds::STRING, depth + 1) == Type::Never => &[],
-            _ => return,
+            _ => return self.names_by_pattern(names, object),
         };
         let listed: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
         for name in &listed {
@@ -124,6 +127,39 @@ impl<'a> Lowering<'a, '_> {
             member.value = Type::Never;
         }
         (object.rest, object.patterns) = (Type::Never, Vec::new());
+    }
+
+    /// `propertyNames` with a pattern that an index signature can be for.
+    fn names_by_pattern(&mut self, names: &'a Value, object: &mut Object<'a>) {
+        let Some(source) = names.get("pattern").and_then(Value::as_str) else { return };
+        let keys = Index::of_pattern(source);
+        let matches: Option<Vec<bool>> =
+            object.members.iter().map(|member| self.matches(source, member.name)).collect();
+        let Some(matches) = matches.filter(|_| keys != Index::Every && object.patterns.is_empty()) else { return };
+        if keys == Index::Template("*".into()) || keys.single(source).is_some() {
+            return;
+        }
+        for (member, _) in object.members.iter_mut().zip(matches).filter(|(_, matches)| !matches) {
+            member.value = Type::Never;
+        }
+        let value = std::mem::replace(&mut object.rest, Type::Never);
+        object.patterns = vec![Pattern { source, keys, value }];
+    }
+
+    /// `minProperties: 1` where it can be said which ones those are.
+    fn at_least_one(map: &Map<String, Value>, object: Object<'a>) -> Type<'a> {
+        let least = map.get("minProperties").and_then(Value::as_f64);
+        let few = (1..=FEW).contains(&object.members.len());
+        if least != Some(1.0) || !few || !object.is_closed() || object.members.iter().any(|member| !member.optional) {
+            return Type::object(object);
+        }
+        let there = |name| Member::new(name, false, Type::ANY_VALUE);
+        let any = object
+            .members
+            .iter()
+            .map(|member| Type::object(Object { beside: true, ..Object::with(vec![there(member.name)]) }));
+        let any = Type::union(any);
+        Type::intersection([Type::object(object), any])
     }
 
     fn patterns(&mut self, map: &'a Map<String, Value>, depth: usize) -> Vec<Pattern<'a>> {

@@ -178,7 +178,13 @@ impl<'a> Printer<'_, 'a> {
 
     fn separate(&mut self, first: &mut bool, spread: bool) {
         if !*first {
-            self.out.push_str(if spread { ";\n" } else { "; " });
+            self.out.push_str(if spread {
+                ";\n"
+            } else if self.compact {
+                ","
+            } else {
+                "; "
+            });
         }
         *first = false;
     }

@@ -1,10 +1,10 @@
 //! What several tools say alike, said once: for the compact rendering.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::{
     alias::Aliases,
-    ty::{List, Type},
+    ty::{List, Member, Object, Type},
 };
 
 /// A type smaller than this is no longer than its name.
@@ -96,4 +96,54 @@ fn replace_inside<'a>(value: &mut Type<'a>, shared: &HashMap<Type<'a>, usize>) {
         }
         _ => {}
     }
+}
+
+/// Arguments that a pair of members has to be in to get a name.
+const MANY: usize = 12;
+/// Pairs that get one.
+const PAIRS: usize = 3;
+
+/// Names the pairs of members that very many tools want (`owner` and `repo`), and uses them. What of further
+/// members is allowed has to be known already: nothing is said of it afterwards.
+pub(crate) fn share_members<'a>(aliases: &mut Aliases<'a>, arguments: &mut [&mut Type<'a>]) {
+    for _ in 0..PAIRS {
+        let mut counts: BTreeMap<[(&str, &str); 2], usize> = BTreeMap::new();
+        for argument in arguments.iter() {
+            let wanted = wanted(argument);
+            for (at, one) in wanted.iter().enumerate() {
+                wanted[at + 1..].iter().for_each(|other| *counts.entry([*one, *other]).or_default() += 1);
+            }
+        }
+        let Some((pair, _)) = counts.into_iter().filter(|(_, count)| *count >= MANY).max_by_key(|(_, count)| *count)
+        else {
+            return;
+        };
+        let members = pair.map(|(name, kind)| Member::new(name, false, Type::Named(kind)));
+        let common = Object { beside: true, ..Object::with(members.into()) };
+        let alias = aliases.add(&format!("{}-{}", pair[0].0, pair[1].0), Type::object(common));
+        for argument in arguments.iter_mut() {
+            let wanted = wanted(argument);
+            if pair.iter().all(|one| wanted.contains(one))
+                && let Type::Object(object) = &mut **argument
+            {
+                object.members.retain(|member| !pair.iter().any(|(name, _)| *name == member.name));
+                let rest = std::mem::replace(&mut **argument, Type::Alias(alias));
+                if rest.size() > 1 {
+                    **argument = Type::Intersection(vec![Type::Alias(alias), rest]);
+                }
+            }
+        }
+    }
+}
+
+/// The members that an argument has to have, of the simplest kinds, by name.
+fn wanted<'a>(argument: &Type<'a>) -> Vec<(&'a str, &'static str)> {
+    let Type::Object(object) = argument else { return Vec::new() };
+    if !(object.beside || object.is_closed()) {
+        return Vec::new();
+    }
+    let required = object.members.iter().filter(|member| !member.optional);
+    required
+        .filter_map(|member| if let Type::Named(kind) = member.value { Some((member.name, kind)) } else { None })
+        .collect()
 }

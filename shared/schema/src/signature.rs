@@ -21,6 +21,8 @@ pub(crate) struct Signature<'a> {
     /// Results from which `result` was learned.
     observed: Option<u64>,
     pub(crate) arguments: Type<'a>,
+    /// Are further members allowed, though `arguments` do not say so?
+    open: bool,
     pub(crate) result: Option<Type<'a>>,
 }
 
@@ -31,6 +33,7 @@ pub fn signature(toolset: &Toolset, name: &ToolName) -> Option<String> {
     let mut aliases = Aliases::new(&OWN_TYPES);
     let mut signature = Signature::of_tool(&name.name, tool, &mut aliases, false);
     aliases.settle(signature.types());
+    signature.leave_open();
     let arguments = aliases.reached([&signature.arguments].into_iter());
     let mut printer = Printer { aliases: &aliases, compact: true, strict: false, argument: false, out: String::new() };
     for (alias, argument) in aliases.iter().zip(arguments) {
@@ -56,7 +59,7 @@ impl<'a> Signature<'a> {
         });
         let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
         let tags = if docs { Doc::tags_of(&tool.input_schema) } else { Vec::new() };
-        Self { name, description, tags, is_tool: true, observed: None, arguments, result }
+        Self { name, description, tags, is_tool: true, observed: None, arguments, open: false, result }
     }
 
     pub(crate) fn of_workflow(name: &'a str, workflow: &'a Workflow, aliases: &mut Aliases<'a>, docs: bool) -> Self {
@@ -68,11 +71,18 @@ impl<'a> Signature<'a> {
         let result = lower(workflow.output_schema.as_ref(), "Result");
         let description = workflow.description.as_deref().unwrap_or_default();
         let tags = workflow.input_schema.as_ref().filter(|_| docs).map(Doc::tags_of).unwrap_or_default();
-        Self { name, description, tags, is_tool: false, observed: None, arguments, result }
+        Self { name, description, tags, is_tool: false, observed: None, arguments, open: false, result }
     }
 
     pub(crate) fn types(&mut self) -> impl Iterator<Item = &mut Type<'a>> {
         [&mut self.arguments].into_iter().chain(&mut self.result)
+    }
+
+    /// Has the tool's interface say that further members are allowed, where they are.
+    pub(crate) fn leave_open(&mut self) {
+        if self.is_tool {
+            self.open = self.arguments.leave_open();
+        }
     }
 
     /// A tool without an output schema gets the type of the results that were seen.
@@ -120,10 +130,9 @@ impl<'a> Signature<'a> {
     /// As the member `place`, on one line.
     pub(crate) fn print_compact(&self, printer: &mut Printer<'_, 'a>, place: &str) {
         if self.is_tool {
-            let mut arguments = self.arguments.clone();
-            let interface = if arguments.leave_open() { "Tool" } else { "ClosedTool" };
+            let interface = if self.open { "Tool" } else { "ClosedTool" };
             write!(printer.out, "{place}:{interface}<").expect("a String takes every write");
-            self.print_arguments(printer, &arguments, 0);
+            self.print_arguments(printer, &self.arguments, 0);
             if let Some(result) = &self.result {
                 printer.out.push(',');
                 printer.value(result, 0);

@@ -52,6 +52,25 @@ fn report(name: &str, cases: &[Case]) -> Vec<Figures> {
     renderings.map(of).into()
 }
 
+/// Groups of the official suite whose instances are refused for a reason that TypeScript has no words for,
+/// besides the keywords that [`sample::expressible`] leaves out: `minimum` and its like, lengths, counts,
+/// `pattern`, `format`, `contains`, integers.
+const WORDLESS: [&str; 9] = [
+    // A member and all others, of types that exclude one another (TS2411).
+    "additionalProperties with schema",
+    "properties, patternProperties, additionalProperties interaction",
+    // Keys that match `[0-9]{2,}`.
+    "regexes are not anchored by default and are case sensitive",
+    "float and integers are equal up to 64-bit representation limits",
+    // Every object has a `toString`.
+    "required properties whose names are Javascript object property names",
+    // What a reference means depends on the way that evaluation took to it.
+    "multiple dynamic paths to the $dynamicRef keyword",
+    "$dynamicRef skips over intermediate resources - direct reference",
+    "strict-tree schema, guards against misspelled properties",
+    "collect annotations inside a 'not', even if collection is disabled",
+];
+
 /// Schemas with instances, in the suite's own form.
 fn groups(file: &str, groups: &Value, dialect: Option<&str>) -> Vec<Case> {
     let groups = groups.as_array().expect("groups").iter().enumerate();
@@ -69,9 +88,13 @@ fn groups(file: &str, groups: &Value, dialect: Option<&str>) -> Vec<Case> {
                 name: format!("{file} {n}: {}", group["description"].as_str().unwrap_or_default()),
                 schema,
                 valid: tests(true).map(|test| test["data"].clone()).collect(),
-                invalid: tests(false)
-                    .map(|test| (test["description"].as_str().unwrap_or_default().to_owned(), test["data"].clone()))
-                    .collect(),
+                invalid: if WORDLESS.iter().any(|one| group["description"] == *one) {
+                    Vec::new()
+                } else {
+                    tests(false)
+                        .map(|test| (test["description"].as_str().unwrap_or_default().to_owned(), test["data"].clone()))
+                        .collect()
+                },
             }
         })
         .collect()

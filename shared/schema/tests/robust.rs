@@ -176,6 +176,9 @@ fn valid_schema() -> impl Strategy<Value = Value> {
             (members(), members()).prop_map(|(a, b)| json!({"oneOf": [{"properties": a, "required": ["a"], "additionalProperties": false}, {"properties": b, "required": ["b"], "additionalProperties": false}]})),
             (members(), inner.clone()).prop_map(|(members, one)| json!({"properties": members, "allOf": [one], "unevaluatedProperties": false})),
             members().prop_map(|members| json!({"dependentSchemas": members, "type": "object"})),
+            members().prop_map(|members| json!({"dependencies": members})),
+            Just(json!({"dependencies": {"a": ["b"], "x-y": ["c d", "e"]}, "minProperties": 1})),
+            list().prop_map(|list| json!({"items": {"anyOf": list}, "contains": {"type": "string"}, "unevaluatedItems": false})),
             list().prop_map(|list| json!({"anyOf": list, "unevaluatedProperties": {"type": "string"}})),
             list().prop_map(|list| json!({"oneOf": list, "unevaluatedItems": false})),
             members().prop_map(|members| json!({"patternProperties": {"a": {"type": ["string", "object"]}, "^x-.*z$": {"type": "null"}}, "properties": members, "minItems": 1, "maxItems": 2, "required": ["b"]})),
@@ -212,7 +215,7 @@ fn instance() -> impl Strategy<Value = Value> {
 fn the_compiler_accepts_what_the_validator_accepts() {
     let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
     let mut cases = Vec::new();
-    for _ in 0..250 {
+    for _ in 0..150 {
         let schema = valid_schema().new_tree(&mut runner).expect("a schema").current();
         let Ok((validator, _)) = Validator::new(&schema, &Limits::DEFAULT) else { continue };
         let mut values: Vec<_> =
@@ -226,7 +229,7 @@ fn the_compiler_accepts_what_the_validator_accepts() {
     }
     for rendering in [Rendering::Full, Rendering::Compact] {
         let figures = measure::measure(&cases, rendering);
-        assert!(figures.valid.0 > 1_000, "{figures:?}");
+        assert!(figures.valid.0 > 500, "{figures:?}");
         let missed: Vec<_> = figures.misses.iter().filter(|miss| !miss.starts_with("ACCEPTED")).take(3).collect();
         assert!(missed.is_empty(), "{missed:#?}");
         // Some of what is refused is refused for a reason that types do not know.
@@ -302,6 +305,20 @@ fn hostile_schemas_are_refused_with_the_reason() {
         let doubling = chain(28, &|next| json!({"anyOf": [{"$ref": next}, {"$ref": next, "description": "x"}]}));
         assert!(matches!(check_schema(&doubling), Err(SchemaError::TooComplex { .. })));
         use_schema_bounded(&doubling);
+        let braided = |name: &str| {
+            let link = |n: usize| json!({"type": "object", "required": ["a", "b"], "properties": {"a": {"$ref": format!("#/$defs/{name}{}", n + 1)}, "b": {"$ref": format!("#/$defs/{name}{}", n + 1)}}});
+            (0..60)
+                .map(|n| (format!("{name}{n}"), if n == 59 { json!({"type": "object"}) } else { link(n) }))
+                .collect::<Vec<_>>()
+        };
+        let braids = json!({"oneOf": [{"$ref": "#/$defs/x0"}, {"$ref": "#/$defs/y0"}, {"allOf": [{"$ref": "#/$defs/x0"}, {"$ref": "#/$defs/y0"}]}],
+            "$defs": Map::from_iter(braided("x").into_iter().chain(braided("y")))});
+        use_schema_bounded(&braids);
+        let wide =
+            |from: usize| Map::from_iter((from..from + 4_000).map(|n| (format!("m{n}"), json!({"type": "string"}))));
+        use_schema_bounded(
+            &json!({"oneOf": (0..6).map(|n| json!({"properties": wide(n), "required": ["m3"]})).collect::<Vec<_>>()}),
+        );
         let circle = json!({"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [true, {"type": "object", "anyOf": [{"$ref": "#/$defs/a"}]}]}}});
         let Err(SchemaError::Circular { path }) = check_schema(&circle) else { panic!("refused") };
         assert_eq!(path, "$defs.a");

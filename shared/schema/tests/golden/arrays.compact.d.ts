@@ -7,8 +7,8 @@ interface McpResult{content:{type:string;text?:string;[k:string]:unknown}[];stru
 export class ToolError extends Error{private constructor();code:"invalid_arguments"|"tool_failed"|"invalid_result"|"timeout"|"unavailable"|"outcome_unknown"|"rejected"|"credentials"|"refused"|"too_large"|"cancelled"|"not_recorded";tool:string;retryable:boolean;details?:any;key:string}
 export function sleep(duration:number|string):Promise<void> // ms, or "90s", "12h", "10d"
 export const server:{
-arrays:Tool<{bare?:unknown[]; empty?:[]; nested?:{[k:string]:unknown}|({[k:string]:unknown}|boolean[]|string|number|boolean|null)[]|string|number|boolean|null; union?:(string|number)[]}>
-tuples:Tool<{closed?:{[k:string]:unknown}|[string, _1?:number]|string|number|boolean|null; old?:[_0?:string, _1?:string|null]; open?:{[k:string]:unknown}|[_0?:string, ...rest: (number|null)[]]|string|number|boolean|null; short?:{[k:string]:unknown}|[_0?:string]|string|number|boolean|null}>
+arrays:Tool<{bare?:unknown[],empty?:[],nested?:{[k:string]:unknown}|({[k:string]:unknown}|boolean[]|string|number|boolean|null)[]|string|number|boolean|null,union?:(string|number)[]}>
+tuples:Tool<{closed?:{[k:string]:unknown}|[string, _1?:number]|string|number|boolean|null,old?:[_0?:string, _1?:string|null],open?:{[k:string]:unknown}|[_0?:string, ...rest: (number|null)[]]|string|number|boolean|null,short?:{[k:string]:unknown}|[_0?:string]|string|number|boolean|null}>
 };
 export const host:{};
 }

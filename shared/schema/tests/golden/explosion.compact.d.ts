@@ -45,7 +45,7 @@ type D35=D36
 type D36=D37
 type D37=D38
 type D38=D39
-type D39={x:unknown; [k:string]:any}
+type D39={x:unknown,[k:string]:any}
 export const server:{
 doubling:ClosedTool<D0>
 product:Tool<{x?:never}>

@@ -8,9 +8,9 @@ export class ToolError extends Error{private constructor();code:"invalid_argumen
 export function sleep(duration:number|string):Promise<void> // ms, or "90s", "12h", "10d"
 export const server:{
 any_pattern:ClosedTool<{[k:string]:string|number}>
-mixed:ClosedTool<{count:number; name?:boolean; [k:string]:string|number|boolean|undefined}>
-patterns:ClosedTool<{"x-id"?:never; y?:null; [k:`x-${string}`]:string|undefined; [k:`x-a.${string}`]:never}>
-record:Tool<{env?:{[k:string]:string}; open?:{a?:number; [k:string]:unknown}}>
+mixed:ClosedTool<{count:number,name?:boolean,[k:string]:string|number|boolean|undefined}>
+patterns:ClosedTool<{"x-id"?:never,y?:null,[k:`x-${string}`]:string|undefined,[k:`x-a.${string}`]:never}>
+record:Tool<{env?:{[k:string]:string},open?:{a?:number,[k:string]:unknown}}>
 };
 export const host:{};
 }

@@ -14,7 +14,7 @@ export const server:{
 delete:ClosedTool<{[k:string]:unknown}>
 "read-file":ClosedTool<{[k:string]:unknown}>
 read_file:ClosedTool<{[k:string]:unknown}>
-"resolve-library-id":Tool<{""?:unknown; "1"?:unknown; "__proto__"?:string; "a-b"?:string; "constructor"?:number|Function; "get"?:unknown; "new"?:unknown; "q\"\\\n\u2028"?:unknown; "readonly"?:unknown; "é"?:unknown}>
+"resolve-library-id":Tool<{""?:unknown,"1"?:unknown,"__proto__"?:string,"a-b"?:string,"constructor"?:number|Function,"get"?:unknown,"new"?:unknown,"q\"\\\n\u2028"?:unknown,"readonly"?:unknown,"é"?:unknown}>
 then:ClosedTool<{[k:string]:unknown}>
 toString:ClosedTool<{[k:string]:unknown}>
 };

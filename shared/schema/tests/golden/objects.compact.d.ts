@@ -7,7 +7,7 @@ interface McpResult{content:{type:string;text?:string;[k:string]:unknown}[];stru
 export class ToolError extends Error{private constructor();code:"invalid_arguments"|"tool_failed"|"invalid_result"|"timeout"|"unavailable"|"outcome_unknown"|"rejected"|"credentials"|"refused"|"too_large"|"cancelled"|"not_recorded";tool:string;retryable:boolean;details?:any;key:string}
 export function sleep(duration:number|string):Promise<void> // ms, or "90s", "12h", "10d"
 export const server:{
-create_issue:ClosedTool<{title:string; at?:string; count?:number; labels?:string[]; state?:"open"|"closed"}> // Create an issue
+create_issue:ClosedTool<{title:string,at?:string,count?:number,labels?:string[],state?:"open"|"closed"}> // Create an issue
 empty_properties:ClosedTool<{[k:string]:unknown}>
 no_properties:ClosedTool<{[k:string]:unknown}>
 no_schema_to_speak_of:ClosedTool<{[k:string]:unknown}>

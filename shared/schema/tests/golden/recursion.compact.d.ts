@@ -8,14 +8,14 @@ export class ToolError extends Error{private constructor();code:"invalid_argumen
 export function sleep(duration:number|string):Promise<void> // ms, or "90s", "12h", "10d"
 type X=unknown /* $ref to itself */
 type Y=unknown /* $ref to itself */
-type A={b?:B; [k:string]:unknown}
+type A={b?:B,[k:string]:unknown}
 type B=A|null
-type TreeArgs={value:string; children?:TreeArgs[]; [k:string]:any}
+type TreeArgs={value:string,children?:TreeArgs[],[k:string]:any}
 type T=unknown /* $ref to itself */
 export const server:{
 itself:Tool<{x?:X}>
 mutual:Tool<{a?:A}>
-tree:Tool<{value:string; children?:TreeArgs[]}>
+tree:Tool<{value:string,children?:TreeArgs[]}>
 tuple:Tool<{t?:T}>
 };
 export const host:{};

@@ -6,9 +6,9 @@ type Tool<A,R=any>=ClosedTool<A|A&{[k:string]:unknown},R>
 interface McpResult{content:{type:string;text?:string;[k:string]:unknown}[];structuredContent?:any;isError?:boolean;_meta?:any}
 export class ToolError extends Error{private constructor();code:"invalid_arguments"|"tool_failed"|"invalid_result"|"timeout"|"unavailable"|"outcome_unknown"|"rejected"|"credentials"|"refused"|"too_large"|"cancelled"|"not_recorded";tool:string;retryable:boolean;details?:any;key:string}
 export function sleep(duration:number|string):Promise<void> // ms, or "90s", "12h", "10d"
-type Item={id:number; [k:string]:unknown}
+type Item={id:number,[k:string]:unknown}
 export const server:{
-declared:ClosedTool<{[k:string]:unknown},{items:Item[]; [k:string]:unknown}> // Has an output schema
+declared:ClosedTool<{[k:string]:unknown},{items:Item[],[k:string]:unknown}> // Has an output schema
 list:ClosedTool<{[k:string]:unknown},string[]>
 observed:ClosedTool<{[k:string]:unknown}> // Has none
 };

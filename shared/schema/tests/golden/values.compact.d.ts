@@ -7,9 +7,9 @@ interface McpResult{content:{type:string;text?:string;[k:string]:unknown}[];stru
 export class ToolError extends Error{private constructor();code:"invalid_arguments"|"tool_failed"|"invalid_result"|"timeout"|"unavailable"|"outcome_unknown"|"rejected"|"credentials"|"refused"|"too_large"|"cancelled"|"not_recorded";tool:string;retryable:boolean;details?:any;key:string}
 export function sleep(duration:number|string):Promise<void> // ms, or "90s", "12h", "10d"
 export const server:{
-enums:Tool<{big?:number; both?:boolean; const?:"only"; e?:number; mixed?:"a"|1|1.5|-2|true|null|["x"]|{k:"v"}; none?:never; typed?:"a"}>
-inferred:Tool<{array?:{[k:string]:unknown}|string[]|string|number|boolean|null; number?:unknown; object?:{x?:unknown; [k:string]:unknown}|unknown[]|string|number|boolean|null; string?:unknown}>
-types:Tool<{list?:string|null; nullable?:string|null; object_or_null?:{x?:number; [k:string]:unknown}|null; unknown_type?:unknown}>
+enums:Tool<{big?:number,both?:boolean,const?:"only",e?:number,mixed?:"a"|1|1.5|-2|true|null|["x"]|{k:"v"},none?:never,typed?:"a"}>
+inferred:Tool<{array?:{[k:string]:unknown}|string[]|string|number|boolean|null,number?:unknown,object?:{x?:unknown,[k:string]:unknown}|unknown[]|string|number|boolean|null,string?:unknown}>
+types:Tool<{list?:string|null,nullable?:string|null,object_or_null?:{x?:number,[k:string]:unknown}|null,unknown_type?:unknown}>
 };
 export const host:{};
 }
