@@ -48,9 +48,8 @@ fn libraries() -> Vec<String> {
 #[tokio::test]
 async fn the_globals_are_those_that_are_declared() {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/npm/node_modules/@typescript");
-    let installed = fs::read_dir(&tools).expect("`make tools`").flatten().map(|entry| entry.path().join("lib"));
-    let folder =
-        installed.filter(|folder| folder.join("lib.es5.d.ts").exists()).next().expect("TypeScript's libraries");
+    let mut installed = fs::read_dir(&tools).expect("`make tools`").flatten().map(|entry| entry.path().join("lib"));
+    let folder = installed.find(|folder| folder.join("lib.es5.d.ts").exists()).expect("TypeScript's libraries");
     let mut read = BTreeMap::new();
     libraries().iter().for_each(|name| library(&folder, name, &mut read));
     let texts = read.values().map(String::as_str).chain([rewind_schema::ENVIRONMENT]);
