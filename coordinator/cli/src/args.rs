@@ -221,7 +221,11 @@ impl std::str::FromStr for CallKey {
 #[derive(Debug, clap::Args)]
 pub(crate) struct StartArgs {
     /// TypeScript with `export default async function main(input)`; `-` is stdin.
-    pub(crate) script: PathBuf,
+    #[arg(required_unless_present = "workflow")]
+    pub(crate) script: Option<PathBuf>,
+    /// Run a workflow of the toolset instead of a script.
+    #[arg(long, value_name = "NAME", conflicts_with = "script")]
+    pub(crate) workflow: Option<String>,
     /// What the script may call.
     #[arg(long, value_name = "ID")]
     pub(crate) toolset: ToolsetId,
@@ -237,6 +241,9 @@ pub(crate) struct StartArgs {
     /// The same key returns the same run.
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
+    /// The run fails if it has not ended by then: a duration from now, such as 30m, or a time (RFC 3339).
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) deadline: Option<String>,
     /// Wait for the end, and print the result (an error on stderr).
     #[arg(long)]
     pub(crate) wait: bool,
@@ -250,6 +257,9 @@ pub(crate) struct ListArgs {
     pub(crate) namespace: Option<String>,
     #[arg(long, value_name = "ID")]
     pub(crate) toolset: Option<ToolsetId>,
+    /// Runs that this run's calls of workflows are.
+    #[arg(long, value_name = "RUN")]
+    pub(crate) parent: Option<RunId>,
     /// Runs that have this label; may be given several times.
     #[arg(long = "label", value_name = "K=V", value_parser = parse_label)]
     pub(crate) labels: Vec<(String, String)>,

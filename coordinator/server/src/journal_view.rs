@@ -75,6 +75,11 @@ impl<'r> History<'r> {
                     Call::Sleep { until } => ("sleep".to_owned(), excerpt(&Payload::Inline(time(*until)))),
                 };
                 self.called(*at, *seq, tool, arguments);
+                if call.is_workflow()
+                    && let Some(call) = self.calls.get_mut(seq)
+                {
+                    call.child = Some(call.key.workflow_run());
+                }
                 if call.terms().approval
                     && let Some(call) = self.calls.get_mut(seq)
                 {
@@ -125,6 +130,7 @@ impl<'r> History<'r> {
             tool,
             key: Key { run: self.run.clone(), seq },
             status: "pending".into(),
+            child: None,
             attempts: 1,
             called_at: at,
             ms: None,

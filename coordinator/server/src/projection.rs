@@ -57,6 +57,8 @@ pub(crate) struct Filter {
     pub(crate) status: Option<RunStatus>,
     pub(crate) namespace: Option<String>,
     pub(crate) toolset: Option<ToolsetId>,
+    /// The run that started it.
+    pub(crate) parent: Option<RunId>,
     /// All of them.
     pub(crate) labels: Vec<(String, String)>,
 }
@@ -66,6 +68,7 @@ impl Filter {
         self.status.is_none_or(|status| status == summary.status)
             && self.namespace.as_ref().is_none_or(|namespace| summary.namespace.as_ref() == Some(namespace))
             && self.toolset.as_ref().is_none_or(|toolset| *toolset == summary.toolset)
+            && self.parent.as_ref().is_none_or(|parent| summary.parent.as_ref().is_some_and(|key| key.run == *parent))
             && self.labels.iter().all(|(key, value)| summary.labels.get(key) == Some(value))
     }
 }
@@ -256,6 +259,7 @@ mod tests {
             labels: [("n".to_owned(), n.to_string())].into(),
             calls: CallCounts::default(),
             parked: 0,
+            parent: None,
             created_at,
             started_at: None,
             ended_at: None,

@@ -48,6 +48,7 @@ pub(crate) fn of_summary(id: RunId, summary: Summary) -> Run {
         warnings: Vec::new(),
         calls: summary.calls,
         parked: summary.parked,
+        parent: summary.parent,
         created_at: summary.created_at,
         started_at: summary.started_at,
         ended_at: summary.ended_at,

@@ -77,6 +77,7 @@ pub(crate) async fn read(
     params(("status" = Option<String>, Query, description = "`queued`, `running`, `waiting`, `completed`, `failed` or `cancelled`."),
         ("namespace" = Option<String>, Query, description = "The end user's."),
         ("toolset" = Option<String>, Query, description = "A toolset's id."),
+        ("parent" = Option<String>, Query, description = "The run whose calls of workflows are asked for."),
         ("label" = Option<Vec<String>>, Query, description = "`key=value`; may be repeated, and all must match."),
         ("limit" = Option<u32>, Query, description = "Of this page: 50 by default, at most 200."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")),
@@ -86,6 +87,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>, mut query: Query) -> Resul
         status: query.parsed("status", str::parse)?,
         namespace: query.one("namespace")?,
         toolset: query.parsed("toolset", str::parse)?,
+        parent: query.parsed("parent", str::parse)?,
         labels: query.all("label").iter().map(|label| parse_label(label)).collect::<Result<_, _>>()?,
     };
     let limit = query.parsed("limit", parse_limit)?.unwrap_or(DEFAULT_LIMIT);

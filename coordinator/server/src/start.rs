@@ -7,10 +7,13 @@ use rewind_bus::{
     BusError,
     journal::{Listed, Summary},
 };
-use rewind_model::{Digest, Limits, Payload, ProblemCode, RunId, StartRun, Timestamp, TraceContext};
+use rewind_model::{
+    Digest, Limits, Payload, ProblemCode, RunId, StartRun, Timestamp, ToolsetId, TraceContext, parse_duration,
+};
 use rewind_run::{Entry, Record, Run, Spec};
+use rewind_schema::Validator;
 
-use crate::{app::App, refusal::Refusal, run_view, typecheck::Verdict};
+use crate::{app::App, refusal::Refusal, registry::Pinned, run_view, typecheck::Verdict};
 
 const LONGEST_NAMESPACE: usize = 128;
 const LONGEST_KEY: usize = 256;
@@ -38,16 +41,19 @@ pub(crate) enum Started {
 pub(crate) async fn start(app: &App, request: StartRun, headers: &HeaderMap) -> Result<Started, Refusal> {
     check_bounds(&request)?;
     let pinned = app.registry.get(&app.store, &request.toolset).await?;
-    let learned = pinned.learned(&app.store, &request.toolset).await?;
-    let verdict = app.checker.check(&app.store, &pinned, &learned, &request.script).await?;
+    let (toolset, source) = script(app, &pinned, &request).await?;
+    let pinned = app.registry.get(&app.store, &toolset).await?;
+    let learned = pinned.learned(&app.store, &toolset).await?;
+    let verdict = app.checker.check(&app.store, &pinned, &learned, &source).await?;
     if !verdict.diagnostics.is_empty() {
         return Err(Refusal::script(verdict.diagnostics.clone()));
     }
     let now = Timestamp::now();
+    let deadline = request.deadline.as_deref().map(|text| parse_deadline(text, now)).transpose()?;
     let run = run_id(&request, now);
     let digest = request_digest(&request);
     let input = request.input.clone();
-    let spec = spec(app, request, &verdict, digest, trace(headers, &run)).await?;
+    let spec = spec(app, request, toolset, deadline, &verdict, digest, trace(headers, &run)).await?;
     let created = Record::Created { at: now, spec: Box::new(spec) };
     let summary = summary(&run, &created, now)?;
     let entry = Entry::new(vec![created]);
@@ -63,6 +69,38 @@ pub(crate) async fn start(app: &App, request: StartRun, headers: &HeaderMap) -> 
         Err(BusError::Fenced { .. }) => same_request(app, run, digest).await,
         Err(error) => Err(error.into()),
     }
+}
+
+/// A time, or how long from now.
+fn parse_deadline(text: &str, now: Timestamp) -> Result<Timestamp, Refusal> {
+    let at = parse_duration(text).map(|after| now.plus(after)).or_else(|_| text.parse());
+    let at = at.map_err(|_| {
+        Refusal::invalid("deadline: a duration such as \"30m\" or a time such as \"2026-12-01T10:00:00Z\"")
+    })?;
+    if at <= now { Err(Refusal::invalid(format!("deadline: {at} is over"))) } else { Ok(at) }
+}
+
+/// The toolset that the run has, and its TypeScript: what was given, or the workflow's own.
+async fn script(app: &App, pinned: &Pinned, request: &StartRun) -> Result<(ToolsetId, String), Refusal> {
+    let name = match (&request.script, &request.workflow) {
+        (Some(script), None) => return Ok((request.toolset.clone(), script.clone())),
+        (None, Some(name)) => name,
+        (Some(_), Some(_)) | (None, None) => return Err(Refusal::invalid("give either `script` or `workflow`")),
+    };
+    let shown: String = name.chars().take(128).collect();
+    let workflow = pinned.toolset.workflows.get(name);
+    let workflow =
+        workflow.ok_or_else(|| Refusal::invalid(format!("workflow: the toolset has no workflow {shown:?}")))?;
+    if let Some(schema) = &workflow.input_schema
+        && let Ok((validator, _)) = Validator::new(schema, &Limits::DEFAULT)
+        && let Err(violations) = validator.validate_json(request.input.as_str())
+    {
+        let said: Vec<_> = violations.iter().map(ToString::to_string).collect();
+        return Err(Refusal::invalid(format!("input: {}", said.join("; "))));
+    }
+    let source = app.store.ask(|bus| bus.get_blob(workflow.script)).await?;
+    let source = String::from_utf8(source).map_err(|error| Refusal::internal("read a workflow's script", &error))?;
+    Ok((workflow.toolset.clone().unwrap_or_else(|| request.toolset.clone()), source))
 }
 
 /// The shard's owner learns of the run at once. If it cannot be told now, that is tried on; and
@@ -148,13 +186,18 @@ fn run_id(request: &StartRun, now: Timestamp) -> RunId {
 fn request_digest(request: &StartRun) -> Digest {
     let labels = request.labels.iter().flat_map(|(key, value)| [key.as_bytes(), value.as_bytes()]);
     let namespace = request.namespace.as_deref().unwrap_or_default();
-    let parts = [request.toolset.as_str(), &request.script, request.input.as_str(), namespace];
-    Digest::of_parts(parts.map(str::as_bytes).into_iter().chain(labels))
+    let script = request.script.as_deref().unwrap_or_default();
+    let parts = [request.toolset.as_str(), script, request.input.as_str(), namespace];
+    let workflow = request.workflow.iter().flat_map(|name| [b"workflow", name.as_bytes()]);
+    let deadline = request.deadline.iter().flat_map(|deadline| [b"deadline", deadline.as_bytes()]);
+    Digest::of_parts(parts.map(str::as_bytes).into_iter().chain(labels).chain(workflow).chain(deadline))
 }
 
 async fn spec(
     app: &App,
     request: StartRun,
+    toolset: ToolsetId,
+    deadline: Option<Timestamp>,
     verdict: &Verdict,
     digest: Digest,
     trace: TraceContext,
@@ -164,7 +207,7 @@ async fn spec(
         app.store.ask(|bus| bus.payload_to_blob(&mut input)).await?;
     }
     Ok(Spec {
-        toolset: request.toolset,
+        toolset,
         script: verdict.digest,
         input,
         namespace: request.namespace,
@@ -172,6 +215,8 @@ async fn spec(
         request: digest,
         trace,
         calls_in_flight: Limits::DEFAULT.calls_in_flight,
+        parent: None,
+        deadline,
     })
 }
 
@@ -190,14 +235,16 @@ fn summary(run: &RunId, created: &Record, now: Timestamp) -> Result<Summary, Ref
 
 #[cfg(test)]
 mod tests {
-    use rewind_model::{Json, ToolsetId};
+    use rewind_model::Json;
 
     use super::*;
 
     fn request() -> StartRun {
         StartRun {
             toolset: ToolsetId::of_bytes(b"t"),
-            script: "s".into(),
+            script: Some("s".into()),
+            workflow: None,
+            deadline: None,
             input: Json::null(),
             namespace: None,
             labels: BTreeMap::new(),
@@ -209,7 +256,7 @@ mod tests {
     fn a_key_names_one_run_in_each_namespace() {
         let id = |request: &StartRun| run_id(request, Timestamp::from_unix_ms(0));
         let with = |namespace: &str| StartRun { namespace: Some(namespace.into()), ..request() };
-        assert_eq!(id(&request()), id(&StartRun { script: "other".into(), ..request() }));
+        assert_eq!(id(&request()), id(&StartRun { script: Some("other".into()), ..request() }));
         assert_ne!(id(&request()), id(&with("")));
         assert_ne!(id(&with("a")), id(&with("b")));
         let without = StartRun { idempotency_key: None, ..request() };
@@ -221,7 +268,9 @@ mod tests {
         let digest = request_digest(&request());
         let label = [("a".to_owned(), "b".to_owned())].into();
         for other in [
-            StartRun { script: "s2".into(), ..request() },
+            StartRun { script: Some("s2".into()), ..request() },
+            StartRun { workflow: Some("s".into()), ..request() },
+            StartRun { deadline: Some("1h".into()), ..request() },
             StartRun { input: Json::parse("1").expect("JSON"), ..request() },
             StartRun { labels: label, ..request() },
             StartRun { toolset: ToolsetId::of_bytes(b"u"), ..request() },

@@ -15,7 +15,7 @@ use async_nats::{
 };
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
-use rewind_model::{CallCounts, Digest, NodeId, RunId, RunStatus, Shard, Timestamp, ToolsetId};
+use rewind_model::{CallCounts, Digest, Key, NodeId, RunId, RunStatus, Shard, Timestamp, ToolsetId};
 use rewind_run::{Entry, Run};
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,9 @@ pub struct Summary {
     pub calls: CallCounts,
     #[serde(default)]
     pub parked: u32,
+    /// The call that started the run, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Key>,
     pub created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
@@ -63,6 +66,7 @@ impl Summary {
                 outstanding: u32::try_from(run.outstanding().len()).unwrap_or(u32::MAX),
             },
             parked: run.parked(),
+            parent: spec.parent.as_ref().map(|parent| parent.key.clone()),
             created_at,
             started_at: run.started_at(),
             ended_at: status.ended().then(|| run.last_at()),

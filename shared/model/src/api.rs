@@ -290,8 +290,15 @@ pub struct Diagnostic {
 pub struct StartRun {
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub toolset: ToolsetId,
-    /// TypeScript: `export default async function main(input) { … }`.
-    pub script: String,
+    /// TypeScript: `export default async function main(input) { … }`. This or `workflow`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    /// The name of a workflow of the toolset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<String>,
+    /// When the run fails if it has not ended: a time, or a duration from now. Its children have it, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<String>,
     /// Any JSON; `null` if absent.
     #[serde(default = "Json::null")]
     #[cfg_attr(feature = "openapi", schema(value_type = Value))]
@@ -407,6 +414,10 @@ pub struct Run {
     /// Parked calls.
     #[serde(default)]
     pub parked: u32,
+    /// The call of another run that started this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub parent: Option<Key>,
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -451,6 +462,10 @@ pub struct JournalCall {
     pub key: Key,
     /// `pending`, `ok`, or the code of its `ToolError`.
     pub status: String,
+    /// The run that the call of a workflow is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub child: Option<RunId>,
     pub attempts: u32,
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub called_at: Timestamp,

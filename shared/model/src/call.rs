@@ -16,6 +16,14 @@ pub struct Key {
     pub seq: Seq,
 }
 
+impl Key {
+    /// The run that this call of a workflow is: a function of the key, so that it is started once however
+    /// often the call is made.
+    pub fn workflow_run(&self) -> RunId {
+        RunId::of_bytes(Digest::of(format!("workflow {self}").as_bytes()).as_bytes())
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.run, self.seq)

@@ -95,6 +95,8 @@ fn begin(run: &RunId) -> Entry {
         request: Digest::of("request"),
         trace: TraceContext::of_run(run),
         calls_in_flight: 100,
+        parent: None,
+        deadline: None,
     };
     let at = Timestamp::from_unix_ms(0);
     Entry::new(vec![

@@ -178,6 +178,10 @@ impl Run {
 
     /// Never early, by the wall clock itself: `at` may be ahead of it.
     fn decide_due(&self, now: Timestamp, at: Timestamp, seq: Seq) -> Vec<Record> {
+        if let (Self::DEADLINE, Some(deadline)) = (seq, self.deadline()) {
+            let over = || failed(at, "deadline", format!("the run had not ended by its deadline, {deadline}"));
+            return if now >= deadline { vec![over()] } else { Vec::new() };
+        }
         let Some(pending) = self.outstanding().get(&seq) else { return Vec::new() };
         match (&pending.call, pending.phase) {
             (Call::Sleep { until }, _) if now >= *until => vec![Record::Fired { at, seq }],

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rewind_model::{
-    Approval, Delivery, Digest, NodeId, Outcome, Payload, Policy, RunError, Seq, Timestamp, ToolFailure, ToolName,
+    Approval, Delivery, Digest, Key, NodeId, Outcome, Payload, Policy, RunError, Seq, Timestamp, ToolFailure, ToolName,
     Toolset, ToolsetId, TraceContext,
 };
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,20 @@ pub struct Spec {
     /// journal must mean the same to a node with another setting.
     #[serde(default = "calls_in_flight", skip_serializing_if = "is_default_calls_in_flight")]
     pub calls_in_flight: usize,
+    /// The call that started the run, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+    /// When the run fails if it has not ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+}
+
+/// The call of a workflow that a run is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    pub key: Key,
+    /// From 1: how many runs are above this one.
+    pub depth: u32,
 }
 
 /// The limit of journals that name none. Never to be changed.
@@ -130,10 +144,14 @@ pub enum End {
 }
 
 impl Call {
-    /// Once sent, is it in a queue that outlives the node that sent it? A host tool's is: a worker
-    /// has it or will have it, whoever owns the run by then.
+    /// Once sent, is it something that outlives the node that sent it? A host tool's call is in a queue: a
+    /// worker has it or will have it, whoever owns the run by then. A workflow's call is a run.
     pub fn is_queued_elsewhere(&self) -> bool {
-        matches!(self, Call::Tool { tool, .. } if tool.export == Toolset::HOST)
+        matches!(self, Call::Tool { tool, .. } if tool.export == Toolset::HOST) || self.is_workflow()
+    }
+
+    pub fn is_workflow(&self) -> bool {
+        matches!(self, Call::Tool { tool, .. } if tool.export == Toolset::WORKFLOWS)
     }
 
     pub fn terms(&self) -> Terms {

@@ -221,16 +221,30 @@ impl Run {
     /// What is outstanding: the effects that a node performs after it has taken the run over (and
     /// recorded that), since nobody knows which of them the owner before it still did.
     pub fn pending(&self) -> Vec<Effect> {
-        self.pending.iter().filter_map(|(seq, pending)| pending.effect(*seq)).collect()
+        let calls = self.pending.iter().filter_map(|(seq, pending)| pending.effect(*seq));
+        self.deadline().map(|at| Effect::Arm { seq: Self::DEADLINE, at }).into_iter().chain(calls).collect()
+    }
+
+    /// Stands for the run's deadline where a call's number would.
+    pub const DEADLINE: Seq = 0;
+
+    /// `None` once the run has ended.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        self.spec.as_ref().filter(|_| self.ended.is_none())?.deadline
     }
 
     /// What the coming of an armed time calls for when [`Run::decide`] records nothing for it: the
     /// next attempt of a call that backs off (its `AttemptFailed` is the durable fact behind it; one that
     /// must not be sent twice is recorded before), or the same time again, if whoever armed it has a faster
-    /// clock than `now`.
+    /// clock than `now`; or to ask what became of a workflow's run.
     pub fn due(&self, now: Timestamp, seq: Seq) -> Option<Effect> {
+        if seq == Self::DEADLINE {
+            return self.deadline().filter(|at| now < *at).map(|at| Effect::Arm { seq, at });
+        }
         let pending = self.pending.get(&seq)?;
         match (&pending.call, pending.phase) {
+            // A child run that has ended long ago, if the word of it was lost.
+            (call, Phase::Sent { attempt }) if call.is_workflow() => Some(Effect::Dispatch { seq, attempt }),
             (call, Phase::BackingOff { until, .. }) if now >= until && call.terms().at_most_once => None,
             (_, Phase::BackingOff { attempt, until }) if now >= until => Some(Effect::Dispatch { seq, attempt }),
             (Call::Sleep { until }, Phase::Sleeping) if now >= *until => None,
@@ -424,19 +438,21 @@ impl Run {
     }
 
     fn end(&mut self, end: &End) -> Vec<Effect> {
+        let deadline =
+            self.deadline().map(|until| Effect::Abandon { seq: Self::DEADLINE, call: Call::Sleep { until } });
         self.ended = Some(match end {
             End::Completed { .. } => RunStatus::Completed,
             End::Failed { .. } => RunStatus::Failed,
             End::Cancelled => RunStatus::Cancelled,
         });
         self.in_flight = 0;
-        std::mem::take(&mut self.pending)
+        let calls = std::mem::take(&mut self.pending)
             .into_iter()
             .filter(|(_, pending)| {
                 !matches!(pending.phase, Phase::Queued | Phase::Parked { .. } | Phase::Unknown { .. })
             })
-            .map(|(seq, pending)| Effect::Abandon { seq, call: pending.call })
-            .collect()
+            .map(|(seq, pending)| Effect::Abandon { seq, call: pending.call });
+        deadline.into_iter().chain(calls).collect()
     }
 }
 

@@ -361,6 +361,20 @@ fn unknown(records: &[Record]) -> Vec<Seq> {
     records.iter().filter_map(of).collect()
 }
 
+/// The run that a workflow's call is outlives everybody; what became of it can always be asked.
+#[test]
+fn a_workflow_s_call_is_asked_about_again_and_never_counted_twice() {
+    let mut run = running(Limits::DEFAULT);
+    step(&mut run, at(2), Input::Script(script(vec![fixtures::named("workflows.refund", "{}")])));
+    let again = Effect::Dispatch { seq: 1, attempt: 1 };
+    assert_eq!(run.due(at(9), 1), Some(again.clone()));
+    step(&mut run, at(9), Input::Adopt { node: fixtures::node(2), epoch: 2, lost: true });
+    assert_eq!(run.pending(), [again], "the same attempt");
+    assert_eq!(step(&mut run, at(10), answer(1, 1, "1")).len(), 1);
+    assert!(step(&mut run, at(11), answer(1, 1, "2")).is_empty(), "told twice");
+    assert_eq!(run.due(at(12), 1), None);
+}
+
 /// Invariant 3.
 #[test]
 fn what_must_not_be_sent_twice_is_not_sent_again_once_it_may_have_been_sent() {
@@ -418,4 +432,21 @@ fn a_parked_call_waits_for_one_decision() {
     assert!(matches!(&rejected[..], [Record::Rejected { failure, .. }] if failure.code == ErrorCode::Rejected));
     assert_eq!(step(&mut run, at(7), Input::Cancel), [Record::Ended { at: at(7), end: End::Cancelled }]);
     assert!(step(&mut run, at(8), Input::Cancel).is_empty());
+}
+
+#[test]
+fn a_deadline_ends_a_run_and_is_armed_as_long_as_it_may() {
+    let spec = rewind_run::Spec { deadline: Some(at(100)), ..fixtures::spec() };
+    let created = Record::Created { at: at(0), spec: Box::new(spec) };
+    let mut run = folded(Limits::DEFAULT, &[created]);
+    let armed = Effect::Arm { seq: Run::DEADLINE, at: at(100) };
+    let effects = run.fold(&adopted(1)).expect("legal");
+    assert_eq!(effects, std::slice::from_ref(&armed));
+    step(&mut run, at(2), Input::Script(script(vec![tool("{}"), sleep(500)])));
+    assert!(run.pending().contains(&armed), "a later owner arms it again");
+    assert!(step(&mut run, at(99), Input::Due { seq: Run::DEADLINE }).is_empty());
+    assert_eq!(run.due(at(99), Run::DEADLINE), Some(armed), "invariant 7: never early");
+    let records = step(&mut run, at(100), Input::Due { seq: Run::DEADLINE });
+    assert_eq!(error_of(&records).code, "deadline");
+    assert!(run.pending().is_empty() && run.due(at(200), Run::DEADLINE).is_none(), "invariant 6");
 }

@@ -14,3 +14,4 @@ mod sleepers;
 mod stdio;
 mod support;
 mod toolsets;
+mod workflows;

@@ -3,8 +3,9 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use rewind_model::{ErrorCode, Json, Policy, Tool, ToolFailure, ToolKind, ToolName, Toolset};
+use rewind_model::{ErrorCode, Json, Policy, Tool, ToolFailure, ToolKind, ToolName, Toolset, Workflow};
 use rewind_schema::{Validator, Violation};
+use serde_json::Value;
 
 use crate::Validators;
 
@@ -24,7 +25,9 @@ struct OfTool {
 
 impl Tools {
     pub fn new(toolset: Toolset, validators: Arc<Validators>) -> Self {
-        let of_tools = toolset.tools().map(|(name, _)| (name, OfTool::default())).collect();
+        let workflows = toolset.workflows.keys().map(|name| ToolName::new(Toolset::WORKFLOWS, name));
+        let of_tools = toolset.tools().map(|(name, _)| name).chain(workflows);
+        let of_tools = of_tools.map(|name| (name, OfTool::default())).collect();
         Self { toolset, validators, of_tools }
     }
 
@@ -36,6 +39,18 @@ impl Tools {
         self.toolset.tool(tool)
     }
 
+    pub fn workflow(&self, tool: &ToolName) -> Option<&Workflow> {
+        if tool.export == Toolset::WORKFLOWS { self.toolset.workflows.get(&tool.name) } else { None }
+    }
+
+    /// Of arguments and result, as far as there are any. `None` for what is neither tool nor workflow.
+    fn schemas(&self, tool: &ToolName) -> Option<(Option<&Value>, Option<&Value>)> {
+        if let Some(workflow) = self.workflow(tool) {
+            return Some((workflow.input_schema.as_ref(), workflow.output_schema.as_ref()));
+        }
+        self.find(tool).map(|(_, tool)| (Some(&tool.input_schema), tool.output_schema.as_ref()))
+    }
+
     /// The tool's pinned policy.
     pub fn policy(&self, tool: &ToolName) -> Option<&Policy> {
         self.find(tool).map(|(_, tool)| &tool.policy)
@@ -44,20 +59,14 @@ impl Tools {
     /// Why a call must not be sent, if it must not: a tool that the toolset does not pin, or arguments
     /// that its pinned schema refuses.
     pub fn refusal(&self, tool: &ToolName, arguments: &Json) -> Option<ToolFailure> {
-        if tool.export == Toolset::WORKFLOWS && self.toolset.workflows.contains_key(&tool.name) {
-            return Some(ToolFailure::new(
-                ErrorCode::Refused,
-                format!("{tool}: this version of Rewind pins workflows and does not run them as tools"),
-            ));
-        }
-        let Some((_, pinned)) = self.find(tool) else {
+        let Some((input, _)) = self.schemas(tool) else {
             return Some(ToolFailure::new(
                 ErrorCode::InvalidArguments,
                 format!("{tool} is not a tool of this run's toolset"),
             ));
         };
         let built = &self.of_tools.get(tool)?.input;
-        let validator = built.get_or_init(|| build(tool, &pinned.input_schema, &self.validators));
+        let validator = built.get_or_init(|| build(tool, input?, &self.validators));
         let violations = validator.as_ref()?.validate_json(arguments.as_str()).err()?;
         Some(ToolFailure::new(
             ErrorCode::InvalidArguments,
@@ -67,8 +76,7 @@ impl Tools {
 
     /// Why a result is not what the tool declares, if it is not.
     pub fn result_refusal(&self, tool: &ToolName, result: &Json) -> Option<ToolFailure> {
-        let (_, pinned) = self.find(tool)?;
-        let schema = pinned.output_schema.as_ref()?;
+        let schema = self.schemas(tool)?.1?;
         let built = &self.of_tools.get(tool)?.output;
         let validator = built.get_or_init(|| build(tool, schema, &self.validators));
         let violations = validator.as_ref()?.validate_json(result.as_str()).err()?;

@@ -66,6 +66,7 @@ fn query_of(args: &ListArgs) -> Vec<(&'static str, String)> {
     query.extend(args.status.map(|status| ("status", status.to_string())));
     query.extend(args.namespace.clone().map(|namespace| ("namespace", namespace)));
     query.extend(args.toolset.as_ref().map(|toolset| ("toolset", toolset.to_string())));
+    query.extend(args.parent.as_ref().map(|parent| ("parent", parent.to_string())));
     query.extend(args.labels.iter().map(|(key, value)| ("label", format!("{key}={value}"))));
     query
 }

@@ -55,7 +55,7 @@ pub(super) fn exit_of(status: RunStatus) -> Exit {
 
 fn body_of(args: StartArgs) -> Result<StartRun, Error> {
     let stdin = Path::new("-");
-    if args.script == stdin && args.input.as_deref() == Some("@-") {
+    if args.script.as_deref() == Some(stdin) && args.input.as_deref() == Some("@-") {
         return Err(Error::Usage("the script and the input cannot both be stdin".into()));
     }
     let mut labels = std::collections::BTreeMap::new();
@@ -66,7 +66,9 @@ fn body_of(args: StartArgs) -> Result<StartRun, Error> {
     }
     Ok(StartRun {
         toolset: args.toolset,
-        script: input::text_of(&args.script)?,
+        script: args.script.as_deref().map(input::text_of).transpose()?,
+        workflow: args.workflow.clone(),
+        deadline: args.deadline.clone(),
         input: args.input.as_deref().map(input::json_of).transpose()?.unwrap_or_else(Json::null),
         namespace: args.namespace,
         labels,

@@ -80,6 +80,8 @@ pub(crate) fn spec() -> Spec {
         request: Digest::of("a request"),
         trace: TraceContext::of_run(&run_id()),
         calls_in_flight: 100,
+        parent: None,
+        deadline: None,
     }
 }
 

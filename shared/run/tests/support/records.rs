@@ -7,7 +7,7 @@ use rewind_model::{
     Digest, ErrorCode, Json, Key, NodeId, Outcome, Payload, RunError, RunId, Timestamp, ToolFailure, ToolName,
     ToolsetId, TraceContext,
 };
-use rewind_run::{Call, End, Record, Spec, Terms};
+use rewind_run::{Call, End, Parent, Record, Spec, Terms};
 
 /// Names the shape of a value, and lists all names: a variant without a name does not compile, and
 /// a name without a golden file fails the test.
@@ -85,6 +85,14 @@ shapes!(NAMESPACES, namespace_shape(Spec) {
     Spec { namespace: None, .. } => "without namespace",
     Spec { namespace: Some(_), .. } => "with namespace",
 });
+shapes!(PARENTS, parent_shape(Spec) {
+    Spec { parent: None, .. } => "of nobody",
+    Spec { parent: Some(_), .. } => "of a parent",
+});
+shapes!(DEADLINES, deadline_shape(Spec) {
+    Spec { deadline: None, .. } => "without deadline",
+    Spec { deadline: Some(_), .. } => "with deadline",
+});
 shapes!(TRACES, trace_shape(TraceContext) {
     TraceContext { tracestate: None, .. } => "without tracestate",
     TraceContext { tracestate: Some(_), .. } => "with tracestate",
@@ -115,6 +123,8 @@ pub(crate) fn all_shapes() -> impl Iterator<Item = &'static str> {
         FAILURES,
         CODES,
         NAMESPACES,
+        PARENTS,
+        DEADLINES,
         TRACES,
         ERROR_TOOLS,
         ERROR_KEYS,
@@ -128,7 +138,13 @@ pub(crate) fn shapes_of(record: &Record) -> Vec<&'static str> {
     let mut shapes = vec![record_shape(record)];
     match record {
         Record::Created { spec, .. } => {
-            shapes.extend([payload_shape(&spec.input), namespace_shape(spec), trace_shape(&spec.trace)]);
+            shapes.extend([
+                payload_shape(&spec.input),
+                namespace_shape(spec),
+                parent_shape(spec),
+                deadline_shape(spec),
+                trace_shape(&spec.trace),
+            ]);
         }
         Record::Called { call, .. } => {
             shapes.extend([call_shape(call), terms_shape(&call.terms())]);
@@ -178,6 +194,10 @@ pub(crate) fn all() -> BTreeMap<String, Record> {
     let at = moment(0);
     add("created_least", Record::Created { at, spec: Box::new(least_spec()) });
     add("created_most", Record::Created { at, spec: Box::new(most_spec()) });
+    let parent = Some(Parent { key: Key { run: RunId::of_bytes(b"parent"), seq: 3 }, depth: 2 });
+    add("created_child", Record::Created { at, spec: Box::new(Spec { parent, ..least_spec() }) });
+    let deadline = Some(moment(3_600_000));
+    add("created_deadline", Record::Created { at, spec: Box::new(Spec { deadline, ..least_spec() }) });
     add("adopted", Record::Adopted { at, node: NodeId::of_bytes(b"node"), epoch: u64::MAX });
     let call = |arguments, raw| Call::Tool { tool: tool(), arguments, raw, terms: Terms::default() };
     add("called_tool", Record::Called { at, seq: 1, call: call(inline(), false) });
@@ -268,6 +288,8 @@ fn least_spec() -> Spec {
         request: Digest::of("request"),
         trace: TraceContext::of_run(&RunId::of_bytes(b"run")),
         calls_in_flight: 100,
+        parent: None,
+        deadline: None,
     }
 }
 

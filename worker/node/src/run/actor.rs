@@ -251,6 +251,7 @@ impl State {
         let mut draft = Draft::default();
         if !held && live.others_wake() {
             live.leave_memory(&mut draft)?;
+            draft.effects.extend(live.checks(Timestamp::now()));
         }
         match self.finish(live, draft).await {
             Err(TurnError::Bus(BusError::Fenced { .. })) => self.begin(Begin::Journal).await,

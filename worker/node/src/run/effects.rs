@@ -5,11 +5,11 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use futures::FutureExt;
 use ractor::ActorRef;
 use rewind_dispatch::{Attempt, Sent};
-use rewind_model::{ErrorCode, Seq, Timestamp, ToolFailure, Toolset};
+use rewind_model::{ErrorCode, Key, Seq, Timestamp, ToolFailure, Toolset};
 use rewind_run::{Call, Effect, Run};
 use tokio::task::JoinSet;
 
-use super::{Mail, Mailbox, RunMessage, script::Script};
+use super::{Mail, Mailbox, RunMessage, child, script::Script};
 use crate::context::Context;
 
 /// Timers that are due sooner are this process's own; a crash loses none of them, since the next
@@ -58,6 +58,17 @@ impl Hands {
         let Some(pending) = run.outstanding().get(&seq) else { return };
         let (Call::Tool { tool, arguments, raw, terms }, Some(spec)) = (&pending.call, run.spec()) else { return };
         let key = run.key(seq);
+        if let Some(workflow) = script.tools.workflow(tool) {
+            let (context, report) = (self.context.clone(), self.reporter());
+            let (spec, workflow, name, input) = (spec.clone(), workflow.clone(), tool.name.clone(), arguments.clone());
+            self.tasks.spawn(async move {
+                let sent = child::start(&context, &spec, &key, &workflow, &name, &input).await;
+                if sent != Sent::Queued {
+                    report(Mail::Sent { seq, attempt: number, sent });
+                }
+            });
+            return;
+        }
         let attempt = Attempt {
             trace: spec.trace.clone(),
             key,
@@ -124,6 +135,16 @@ impl Hands {
                 tokio::spawn(async move {
                     if let Err(error) = context.bus.abandon_host_call(&tool.name, &run, seq).await {
                         tracing::warn!(%run, seq, %error, "an abandoned call stays in its queue");
+                    }
+                });
+            }
+            call if call.is_workflow() => {
+                let child = Key { run, seq }.workflow_run();
+                tokio::spawn(async move {
+                    if let Err(error) =
+                        context.bus.retry("cancel a child run", || context.bus.command_cancel(&child)).await
+                    {
+                        tracing::warn!(run = %child, %error, "a child run could not be cancelled with its parent");
                     }
                 });
             }

@@ -7,13 +7,14 @@ use rewind_bus::{
     journal::{Stored, Summary},
 };
 use rewind_dispatch::Sent;
-use rewind_model::{ErrorCode, Json, Outcome, Payload, RunError, RunId, RunStatus, Timestamp, ToolFailure};
-use rewind_run::{Call, Delivery, Effect, Entry, IllegalRecord, Input, Phase, Record, Run, ScriptEnd, ScriptTurn};
+use rewind_model::{ErrorCode, Json, Key, Outcome, Payload, RunError, RunId, RunStatus, Timestamp, ToolFailure};
+use rewind_run::{Call, Delivery, Effect, End, Entry, IllegalRecord, Input, Phase, Record, Run, ScriptEnd, ScriptTurn};
 use rewind_sandbox::{Instance, SandboxError};
 
 use super::{
     Mail,
     append::append,
+    child,
     script::{Script, ScriptError, error, limit_error},
 };
 use crate::{context::Context, library::LibraryError, observer::Seen};
@@ -21,6 +22,8 @@ use crate::{context::Context, library::LibraryError, observer::Seen};
 /// Sandboxes that may die under a run's own hands before it fails: the first time, other runs were in
 /// the process too; the second time it was alone.
 const BLAMED: u32 = 2;
+/// How often a run that waits outside of memory for a child run asks what became of it.
+const CHECK: Duration = Duration::from_secs(60);
 /// A timer that is due later leaves nothing to be in memory for.
 const LONG: Duration = Duration::from_secs(3);
 
@@ -44,6 +47,8 @@ pub(crate) struct Draft {
     deliveries: Vec<Delivery>,
     /// Results of tools without an output schema.
     seen: Vec<Seen>,
+    /// The run's end, and the call of its parent's that waits for it.
+    end: Option<(Key, End)>,
     /// The script has to be brought up to the journal's end.
     replay: bool,
     /// The journal as it was just read, so that the replay need not read it again.
@@ -237,9 +242,22 @@ impl Live {
             draft.seen.extend(self.seen(&record));
             draft.effects.extend(self.run.fold(&record)?);
             draft.deliveries.extend(Delivery::of(&record));
+            if let (Record::Ended { end, .. }, Some(parent)) = (&record, self.parent()) {
+                draft.end = Some((parent, end.clone()));
+            }
             draft.records.push(record);
         }
         Ok(())
+    }
+
+    fn parent(&self) -> Option<Key> {
+        self.run.spec()?.parent.as_ref().map(|parent| parent.key.clone())
+    }
+
+    /// For calls that nothing else would wake the run for, if the word of their end were lost.
+    pub(crate) fn checks(&self, now: Timestamp) -> impl Iterator<Item = Effect> + '_ {
+        let workflows = self.run.outstanding().iter().filter(|(_, pending)| pending.call.is_workflow());
+        workflows.map(move |(seq, _)| Effect::Arm { seq: *seq, at: now.plus(CHECK) })
     }
 
     /// The result in `record`, if it teaches something about its tool.
@@ -350,7 +368,7 @@ impl Live {
     /// May the run be woken by what others keep: timers in JetStream, calls in the host queue?
     pub(crate) fn others_wake(&self) -> bool {
         let by_others = |phase: &Phase, call: &Call| match (phase, call) {
-            (Phase::Sent { .. }, Call::Tool { tool, .. }) => tool.export == rewind_model::Toolset::HOST,
+            (Phase::Sent { .. }, call @ Call::Tool { .. }) => call.is_queued_elsewhere(),
             (Phase::Queued | Phase::Sleeping | Phase::BackingOff { .. }, _) => true,
             (Phase::Parked { .. } | Phase::Elsewhere { .. }, _) => true,
             (Phase::Unknown { .. }, _) => false,
@@ -373,6 +391,9 @@ impl Live {
         let summary = Summary::of(&self.run, self.created_at).ok_or_else(|| TurnError::Empty(id.clone()))?;
         self.sequence = append(&context.bus, &id, &summary, records, self.sequence, &context.limits).await?;
         draft.seen.drain(..).for_each(|seen| context.observer.see(seen));
+        if let Some((parent, end)) = draft.end.take() {
+            child::report(context, &id, &parent, end).await;
+        }
         Ok(())
     }
 

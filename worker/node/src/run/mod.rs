@@ -3,6 +3,7 @@
 
 mod actor;
 mod append;
+mod child;
 mod effects;
 mod live;
 mod mail;
