@@ -38,6 +38,8 @@ class Scenario:
     expired_status: int = 404
     # Results by the tool's name, verbatim; they go before what a function here would do.
     results: dict[str, Any] = field(default_factory=dict)
+    # Tools whose calls are refused as unknown (-32602).
+    refuse: list[str] = field(default_factory=list)
     # Latency of every call, in milliseconds.
     latency_ms: int = 0
 
@@ -167,6 +169,8 @@ class Server:
     async def call(self, message: dict[str, Any], reader, writer) -> None:
         params = message["params"]
         tool = getattr(self, "tool_" + params["name"], None)
+        if params["name"] in self.scenario.refuse:
+            raise Refuse(-32602, f"no tool {params['name']}")
         fixed = self.scenario.results.get(params["name"])
         if fixed is not None:
             return respond(writer, 200, answer_to(message, fixed))

@@ -1,6 +1,6 @@
 //! What people decide: about parked calls, and that a run is to end.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{
     extract::{Path, State},
@@ -8,9 +8,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use rewind_model::{
-    Approve, Digest, Key, MadeDecision, Page, ParkedCall, ProblemCode, Reject, Run, RunId, Seq, ToolName,
+    Approve, Digest, Key, MadeDecision, Page, ParkedCall, Payload, ProblemCode, Reject, Run, RunId, Seq, Timestamp,
+    ToolName,
 };
-use rewind_run::{Call, Record, Verdict};
+use rewind_run::{Call, ParkReason, Record, Verdict};
 use tokio::time::Instant;
 
 use crate::{app::App, body::Body, projection::Position, query::Query, refusal::Refusal, run_view};
@@ -167,6 +168,7 @@ async fn find_all(app: &App, run: &RunId) -> Result<Vec<Found>, Refusal> {
         return Err(Refusal::new(ProblemCode::UnknownRun, format!("there is no run {run}")));
     }
     let mut found: Vec<Found> = Vec::new();
+    let mut calls: BTreeMap<Seq, (&ToolName, &Payload)> = BTreeMap::new();
     for record in stored.iter().flat_map(|stored| &stored.entry.records) {
         let key = |seq: Seq| Key { run: run.clone(), seq };
         let mut decided = |seq: Seq, decision: &str, made: MadeDecision| {
@@ -175,19 +177,22 @@ async fn find_all(app: &App, run: &RunId) -> Result<Vec<Found>, Refusal> {
             }
         };
         match record {
-            Record::Called { at, seq, call: Call::Tool { tool, arguments, terms, .. } } if terms.approval => {
-                let arguments = app.store.ask(|bus| bus.payload_json(arguments)).await?;
-                let call = ParkedCall {
-                    run: run.clone(),
-                    seq: *seq,
-                    key: key(*seq),
-                    tool: ToolName::clone(tool),
-                    arguments,
-                    reason: "approval".into(),
-                    detail: Some(format!("the policy of {tool} asks for an approval of every call")),
-                    since: *at,
-                };
-                found.push(Found { call, decided: None, run_ended: false });
+            Record::Called { at, seq, call: Call::Tool { tool, arguments, terms, .. } } => {
+                calls.insert(*seq, (tool, arguments));
+                if terms.approval {
+                    let detail = format!("the policy of {tool} asks for an approval of every call");
+                    let call =
+                        parked_call(app, key(*seq), (tool, arguments), ParkReason::Approval, detail, *at).await?;
+                    found.push(Found { call, decided: None, run_ended: false });
+                }
+            }
+            Record::Parked { at, seq, reason, detail, .. } => {
+                if let Some(call) = calls.get(seq) {
+                    let call = parked_call(app, key(*seq), *call, *reason, detail.clone(), *at).await?;
+                    // What was decided before was about another reason.
+                    found.retain(|found| found.call.seq != *seq);
+                    found.push(Found { call, decided: None, run_ended: false });
+                }
             }
             Record::Approved { at, seq, decision, by } => {
                 decided(*seq, decision, MadeDecision { key: key(*seq), approved: true, by: by.clone(), at: *at });
@@ -200,6 +205,27 @@ async fn find_all(app: &App, run: &RunId) -> Result<Vec<Found>, Refusal> {
         }
     }
     Ok(found)
+}
+
+async fn parked_call(
+    app: &App,
+    key: Key,
+    (tool, arguments): (&ToolName, &Payload),
+    reason: ParkReason,
+    detail: String,
+    since: Timestamp,
+) -> Result<ParkedCall, Refusal> {
+    let arguments = app.store.ask(|bus| bus.payload_json(arguments)).await?;
+    Ok(ParkedCall {
+        run: key.run.clone(),
+        seq: key.seq,
+        key,
+        tool: tool.clone(),
+        arguments,
+        reason: reason.as_str().to_owned(),
+        detail: Some(detail),
+        since,
+    })
 }
 
 /// Something that no other request has.

@@ -102,10 +102,16 @@ impl<'r> History<'r> {
                     call.attempts = *attempt;
                 }
             }
+            Record::Parked { seq, .. } => {
+                if let Some(call) = self.calls.get_mut(seq) {
+                    call.status = "parked".into();
+                    call.attempts -= 1;
+                }
+            }
             Record::Approved { seq, .. } => {
                 if let Some(call) = self.calls.get_mut(seq) {
                     call.status = "pending".into();
-                    call.attempts = 1;
+                    call.attempts += 1;
                 }
             }
             Record::Rejected { at, seq, failure, .. } => self.ended(*at, *seq, 0, Err(failure)),

@@ -127,7 +127,7 @@ pub struct ParkedCall {
     pub tool: ToolName,
     #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     pub arguments: Json,
-    /// `approval`
+    /// `approval`, or `schema_changed`: it does not match what its tool is by now; `detail` says how.
     pub reason: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,

@@ -5,7 +5,7 @@ use rewind_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Call, End, Phase, Record, Run, Terms};
+use crate::{Call, End, ParkReason, Phase, Record, Run, Terms};
 
 /// Bytes of a name that somebody gave: of a decision, or of themselves.
 const LONGEST_NAME: usize = 256;
@@ -23,6 +23,8 @@ pub enum Input<'a> {
     /// An attempt ended without an answer. The policy is the tool's pinned one; `sent`: the tool may have
     /// got the call.
     Interrupted { seq: Seq, attempt: u32, failure: ToolFailure, sent: bool, policy: &'a Policy },
+    /// An attempt was not made: the call does not match what its tool is by now.
+    Changed { seq: Seq, attempt: u32, detail: String },
     /// Somebody decides about a parked call.
     Decide { seq: Seq, verdict: Verdict },
     /// Somebody wants the run to end.
@@ -86,6 +88,7 @@ impl Run {
             Input::Interrupted { seq, attempt, failure, sent, policy } => {
                 self.decide_interrupted(at, seq, attempt, failure, sent, policy)
             }
+            Input::Changed { seq, attempt, detail } => self.decide_changed(at, seq, attempt, detail),
             Input::Decide { seq, verdict } => self.decide_verdict(at, seq, verdict),
             Input::Cancel => vec![Record::Ended { at, end: End::Cancelled }],
             Input::Due { seq } => self.decide_due(now, at, seq),
@@ -119,6 +122,18 @@ impl Run {
             }
         }
         records
+    }
+
+    /// Once somebody has let it go, it goes.
+    fn decide_changed(&self, at: Timestamp, seq: Seq, attempt: u32, mut detail: String) -> Vec<Record> {
+        let Some(pending) = self.outstanding().get(&seq).filter(|pending| !pending.approved) else { return Vec::new() };
+        match pending.phase {
+            Phase::Sent { attempt: last } | Phase::BackingOff { attempt: last, .. } if last == attempt => {
+                cut(&mut detail, self.limits.log_line_bytes);
+                vec![Record::Parked { at, seq, attempt, reason: ParkReason::SchemaChanged, detail }]
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn decide_verdict(&self, at: Timestamp, seq: Seq, verdict: Verdict) -> Vec<Record> {

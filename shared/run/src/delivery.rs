@@ -37,6 +37,7 @@ impl Delivery {
             | Record::Called { .. }
             | Record::AttemptFailed { .. }
             | Record::Retried { .. }
+            | Record::Parked { .. }
             | Record::Approved { .. }
             | Record::Logged { .. }
             | Record::Waiting { .. }

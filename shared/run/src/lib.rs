@@ -16,6 +16,6 @@ mod run;
 pub use decide::{Input, NewCall, ScriptEnd, ScriptTurn, Verdict};
 pub use delivery::{Delivered, Delivery};
 pub use entry::{Entry, EntryError};
-pub use record::{Call, End, Parent, Record, Spec, Terms};
+pub use record::{Call, End, Parent, ParkReason, Record, Spec, Terms};
 pub use replay::{Divergence, Replay};
-pub use run::{Effect, IllegalRecord, Owner, ParkReason, Pending, Phase, Run, Why};
+pub use run::{Effect, IllegalRecord, Owner, Pending, Phase, Run, Why};

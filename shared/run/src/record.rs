@@ -26,6 +26,8 @@ pub enum Record {
     AttemptFailed { at: Timestamp, seq: Seq, attempt: u32, failure: ToolFailure, retry_at: Timestamp },
     /// A call that must not be sent twice goes out again: the attempt before it was not sent.
     Retried { at: Timestamp, seq: Seq, attempt: u32 },
+    /// A call was not sent, and waits for somebody's decision. `attempt` is the one that it would have been.
+    Parked { at: Timestamp, seq: Seq, attempt: u32, reason: ParkReason, detail: String },
     /// Somebody let a parked call go. `decision` is of the request that did.
     Approved {
         at: Timestamp,
@@ -114,6 +116,25 @@ pub enum Call {
     Sleep { until: Timestamp },
 }
 
+/// Why a call waits for a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ParkReason {
+    /// Its tool's policy asks for one.
+    Approval,
+    /// It does not match what its tool is by now.
+    SchemaChanged,
+}
+
+impl ParkReason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Approval => "approval",
+            Self::SchemaChanged => "schema_changed",
+        }
+    }
+}
+
 /// What the tool's pinned policy says of how a call goes through states.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
@@ -171,6 +192,7 @@ impl Record {
             | Record::Refused { at, .. }
             | Record::AttemptFailed { at, .. }
             | Record::Retried { at, .. }
+            | Record::Parked { at, .. }
             | Record::Approved { at, .. }
             | Record::Rejected { at, .. }
             | Record::Completed { at, .. }
@@ -190,6 +212,7 @@ impl Record {
             Record::Refused { .. } => "refused",
             Record::AttemptFailed { .. } => "attempt_failed",
             Record::Retried { .. } => "retried",
+            Record::Parked { .. } => "parked",
             Record::Approved { .. } => "approved",
             Record::Rejected { .. } => "rejected",
             Record::Completed { .. } => "completed",
@@ -219,6 +242,7 @@ impl Record {
             }
             Record::Completed { outcome: Outcome::Ok(payload), .. } => payload.inline_size(),
             Record::Logged { text, .. } => text.len(),
+            Record::Parked { detail, .. } => detail.len(),
             Record::Ended { end: End::Completed { result }, .. } => result.inline_size(),
             Record::Ended { end: End::Failed { error }, .. } => {
                 error.message.len() + error.stack.as_ref().map_or(0, String::len)
@@ -245,6 +269,7 @@ impl Record {
             | Record::Refused { .. }
             | Record::AttemptFailed { .. }
             | Record::Retried { .. }
+            | Record::Parked { .. }
             | Record::Approved { .. }
             | Record::Rejected { .. }
             | Record::Completed { outcome: Outcome::Err(_), .. }

@@ -53,6 +53,7 @@ impl Replay {
             | Record::Adopted { .. }
             | Record::AttemptFailed { .. }
             | Record::Retried { .. }
+            | Record::Parked { .. }
             | Record::Approved { .. }
             | Record::Rejected { .. }
             | Record::Completed { .. }

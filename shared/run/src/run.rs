@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rewind_model::{Key, Limits, NodeId, RunId, RunStatus, Seq, Timestamp};
 
-use crate::{Call, End, Record, Spec, Terms};
+use crate::{Call, End, ParkReason, Record, Spec, Terms};
 
 /// A run as its records so far make it. Results are not kept: they are in the journal and in the
 /// script's memory.
@@ -41,6 +41,8 @@ pub struct Pending {
     pub phase: Phase,
     /// Attempts that ended without an answer.
     pub failures: u32,
+    /// Somebody let it go though it does not match what its tool is by now.
+    pub approved: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,21 +74,6 @@ pub enum Phase {
         attempt: u32,
     },
     Sleeping,
-}
-
-/// Why a call waits for a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ParkReason {
-    /// Its tool's policy asks for one.
-    Approval,
-}
-
-impl ParkReason {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Approval => "approval",
-        }
-    }
 }
 
 /// What a record calls for, once it is durable. A replay drops these.
@@ -301,6 +288,10 @@ impl Run {
                 Phase::BackingOff { attempt: next, .. } if next == *attempt => Ok(()),
                 _ => Err(Why::NotSent { seq: *seq, attempt: *attempt }),
             },
+            Record::Parked { seq, attempt, .. } => match self.phase(*seq)? {
+                Phase::Sent { attempt: last } | Phase::BackingOff { attempt: last, .. } if last == *attempt => Ok(()),
+                _ => Err(Why::NotSent { seq: *seq, attempt: *attempt }),
+            },
             Record::Approved { seq, .. } | Record::Rejected { seq, .. } => match self.phase(*seq)? {
                 Phase::Parked { .. } => Ok(()),
                 _ => Err(Why::NotParked(*seq)),
@@ -353,9 +344,18 @@ impl Run {
                 pending.effect(*seq).into_iter().collect()
             }
             Record::Retried { seq, attempt, .. } => self.send(*seq, *attempt),
+            Record::Parked { seq, attempt, reason, .. } => {
+                if let Some(pending) = self.pending.get_mut(seq) {
+                    pending.phase = Phase::Parked { reason: *reason, attempt: *attempt };
+                }
+                self.give_place()
+            }
             Record::Approved { seq, .. } => match self.pending.get(seq).map(|pending| pending.phase) {
-                Some(Phase::Parked { attempt, .. }) => {
+                Some(Phase::Parked { attempt, reason }) => {
                     self.in_flight += 1;
+                    if let Some(pending) = self.pending.get_mut(seq) {
+                        pending.approved |= reason == ParkReason::SchemaChanged;
+                    }
                     self.send(*seq, attempt)
                 }
                 _ => Vec::new(),
@@ -411,7 +411,7 @@ impl Run {
                 Phase::Sent { attempt: 1 }
             }
         };
-        let pending = Pending { call: call.clone(), called_at: at, phase, failures: 0 };
+        let pending = Pending { call: call.clone(), called_at: at, phase, failures: 0, approved: false };
         let effect = pending.effect(seq);
         self.pending.insert(seq, pending);
         effect.into_iter().collect()
@@ -422,6 +422,11 @@ impl Run {
         if ended.is_some_and(|ended| matches!(ended.phase, Phase::Parked { .. })) {
             return Vec::new();
         }
+        self.give_place()
+    }
+
+    /// A place among the calls in flight is free: the next one that waits for one goes out.
+    fn give_place(&mut self) -> Vec<Effect> {
         self.in_flight -= 1;
         // Calls that were let go after a decision may be over the limit.
         if self.in_flight >= self.limits.calls_in_flight {

@@ -5,7 +5,7 @@ mod fixtures;
 
 use fixtures::{adopted, at, created, failure, folded, inline, run_id, sleep, tool};
 use rewind_model::{Digest, Limits, Outcome, RunError, RunStatus, ToolName};
-use rewind_run::{End, Record, Run, Why};
+use rewind_run::{End, ParkReason, Record, Run, Why};
 
 /// One of each variant; those about a call are about number `seq`.
 fn one_of_each(seq: u32) -> Vec<Record> {
@@ -16,6 +16,7 @@ fn one_of_each(seq: u32) -> Vec<Record> {
         refused(seq),
         attempt_failed(seq, 1),
         Record::Retried { at: at(9), seq, attempt: 2 },
+        Record::Parked { at: at(9), seq, attempt: 1, reason: ParkReason::SchemaChanged, detail: "x".into() },
         Record::Approved { at: at(9), seq, decision: "d".into(), by: None },
         Record::Rejected { at: at(9), seq, decision: "d".into(), by: None, failure: failure() },
         completed(seq, 1),
@@ -147,6 +148,8 @@ fn expected(record: &str, seq: u32) -> Option<Why> {
         "attempt_failed" if seq == sent => None,
         // The attempt that failed was number 1; the one that backs off is number 2.
         "attempt_failed" => Some(Why::NotSent { seq, attempt: 1 }),
+        "parked" if seq == sent => None,
+        "parked" => Some(Why::NotSent { seq, attempt: 1 }),
         "retried" if seq == backing_off => None,
         "retried" => Some(Why::NotSent { seq, attempt: 2 }),
         "approved" | "rejected" => (seq != parked).then_some(Why::NotParked(seq)),

@@ -82,7 +82,7 @@ fn the_simulation_reaches_every_kind_of_record() {
             *seen.entry(special).or_insert(0) += 1;
         }
     }
-    assert_eq!(seen.len(), 13 + 7, "{seen:?}");
+    assert_eq!(seen.len(), 14 + 7, "{seen:?}");
     assert!(seen.values().all(|count| *count >= 5), "{seen:?}");
 }
 

@@ -3,6 +3,7 @@
 mod bad_input;
 mod decisions;
 mod demo;
+mod drift;
 mod intruders;
 mod kills;
 mod limits;

@@ -12,6 +12,8 @@ pub struct Attempt {
     pub raw: bool,
     pub namespace: Option<String>,
     pub at_most_once: bool,
+    /// Somebody let it go though it does not match what its tool is by now: it is not parked for that again.
+    pub approved: bool,
     /// Of the run: the attempt's own is made from it.
     pub trace: TraceContext,
 }
@@ -23,6 +25,8 @@ pub enum Sent {
     Answered(Outcome),
     /// No answer came. `sent`: the tool may have got the call.
     Interrupted { failure: ToolFailure, sent: bool },
+    /// It was not sent: it does not match what the server's tool is by now. The text says how.
+    Changed(String),
     /// It is in a queue; the answer comes as a command.
     Queued,
 }

@@ -1,6 +1,7 @@
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use futures::future::join_all;
@@ -12,10 +13,10 @@ use rewind_model::{
 };
 use tracing::Instrument;
 
-use crate::{Attempt, Sent, Tools, failure, trace};
+use crate::{Attempt, Sent, Tools, current::Current, failure, trace};
 
 /// Connections kept at once, and processes of servers over stdio.
-const CLIENTS: usize = 256;
+const SERVERS: usize = 256;
 
 /// Sends calls. One for a node: it keeps the connections to MCP servers, and the processes of those over
 /// stdio, which all runs share.
@@ -24,20 +25,32 @@ pub struct Dispatcher {
     bus: Bus,
     limits: Limits,
     allow_stdio: bool,
-    clients: Mutex<HashMap<Endpoint, Client>>,
+    schema_age: Duration,
+    servers: Mutex<HashMap<Endpoint, Arc<Server>>>,
 }
 
+/// An MCP server: the connection, and what its tools are at present.
+#[derive(Debug)]
+struct Server {
+    client: Client,
+    current: Current,
+}
+
+/// JSON-RPC's "invalid params".
+const INVALID_PARAMS: i64 = -32602;
+
 impl Dispatcher {
-    /// With `allow_stdio` it starts the commands that toolsets name as MCP servers.
-    pub fn new(bus: Bus, limits: Limits, allow_stdio: bool) -> Self {
-        Self { bus, limits, allow_stdio, clients: Mutex::default() }
+    /// With `allow_stdio` it starts the commands that toolsets name as MCP servers. What a server's tools are
+    /// is asked again when that is known for `schema_age`.
+    pub fn new(bus: Bus, limits: Limits, allow_stdio: bool, schema_age: Duration) -> Self {
+        Self { bus, limits, allow_stdio, schema_age, servers: Mutex::default() }
     }
 
     /// Gives the connections up, and ends the processes of servers over stdio, which takes some seconds at
     /// most.
     pub async fn close(&self) {
-        let clients = std::mem::take(&mut *self.clients.lock().unwrap_or_else(PoisonError::into_inner));
-        join_all(clients.values().map(Client::close)).await;
+        let servers = std::mem::take(&mut *self.servers.lock().unwrap_or_else(PoisonError::into_inner));
+        join_all(servers.values().map(|server| server.client.close())).await;
     }
 
     /// Makes one attempt of a call that is in the journal. Dropping the future gives the call up.
@@ -106,12 +119,26 @@ impl Dispatcher {
             max_result_bytes: self.limits.result_bytes,
             ..Call::new(&attempt.tool.name, &arguments, &key)
         };
-        let result = match self.client(server) {
-            Ok(client) => client.call(call).await,
-            Err(error) => Err(error),
+        let server = match self.server(server) {
+            Ok(server) => server,
+            Err(error) => return Ok(failure::of_mcp(&error)),
         };
-        match result {
+        let mismatch = async || {
+            if attempt.approved {
+                return None;
+            }
+            server.current.mismatch(&server.client, tools, &attempt.tool, &arguments).await
+        };
+        if let Some(how) = mismatch().await {
+            return Ok(Sent::Changed(how));
+        }
+        match server.client.call(call).await {
             Ok(result) => self.outcome(tools, attempt, result).await.map(Sent::Answered),
+            // It has not done it, and may know why: its tool is another one since it was listed.
+            Err(error @ McpError::Protocol { code: INVALID_PARAMS, .. }) => {
+                server.current.forget().await;
+                Ok(mismatch().await.map_or_else(|| failure::of_mcp(&error), Sent::Changed))
+            }
             Err(error) => Ok(failure::of_mcp(&error)),
         }
     }
@@ -143,21 +170,21 @@ impl Dispatcher {
         Ok(payload)
     }
 
-    fn client(&self, server: &McpServer) -> Result<Client, McpError> {
+    fn server(&self, server: &McpServer) -> Result<Arc<Server>, McpError> {
         let endpoint = Endpoint::from(server.transport());
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = clients.get(&endpoint) {
-            return Ok(client.clone());
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(server) = servers.get(&endpoint) {
+            return Ok(Arc::clone(server));
         }
         // Calls that use it keep it alive.
-        if clients.len() >= CLIENTS
-            && let Some(any) = clients.keys().next().cloned()
+        if servers.len() >= SERVERS
+            && let Some(any) = servers.keys().next().cloned()
         {
-            clients.remove(&any);
+            servers.remove(&any);
         }
-        let client = Client::new(&endpoint)?;
-        clients.insert(endpoint, client.clone());
-        Ok(client)
+        let server = Arc::new(Server { client: Client::new(&endpoint)?, current: Current::new(self.schema_age) });
+        servers.insert(endpoint, Arc::clone(&server));
+        Ok(server)
     }
 }
 

@@ -5,6 +5,7 @@
 //! core to decide (`rewind-run`).
 
 mod attempt;
+mod current;
 mod dispatcher;
 mod failure;
 mod tools;

@@ -3,11 +3,11 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use rewind_model::{ErrorCode, Json, Policy, Tool, ToolFailure, ToolKind, ToolName, Toolset, Workflow};
+use rewind_model::{Digest, ErrorCode, Json, Policy, Tool, ToolFailure, ToolKind, ToolName, Toolset, Workflow};
 use rewind_schema::{Validator, Violation};
 use serde_json::Value;
 
-use crate::Validators;
+use crate::{Validators, current};
 
 /// A toolset made ready for calls: validators are built on first use and kept.
 #[derive(Debug)]
@@ -21,6 +21,7 @@ pub struct Tools {
 struct OfTool {
     input: OnceLock<Option<Arc<Validator>>>,
     output: OnceLock<Option<Arc<Validator>>>,
+    digest: OnceLock<Digest>,
 }
 
 impl Tools {
@@ -37,6 +38,16 @@ impl Tools {
 
     pub fn find(&self, tool: &ToolName) -> Option<(ToolKind<'_>, &Tool)> {
         self.toolset.tool(tool)
+    }
+
+    /// Of the pinned input schema.
+    pub(crate) fn input_digest(&self, tool: &ToolName) -> Option<Digest> {
+        let (_, pinned) = self.find(tool)?;
+        Some(*self.of_tools.get(tool)?.digest.get_or_init(|| current::digest(&pinned.input_schema)))
+    }
+
+    pub(crate) fn validators(&self) -> &Validators {
+        &self.validators
     }
 
     pub fn workflow(&self, tool: &ToolName) -> Option<&Workflow> {

@@ -30,6 +30,10 @@ pub(crate) struct Config {
     /// the same option.
     #[arg(long, env = "REWIND_ALLOW_STDIO")]
     pub(crate) allow_stdio: bool,
+    /// How long what a server says of its tools is taken for what they are. A call that does not match any
+    /// more is parked.
+    #[arg(long, env = "REWIND_SCHEMA_AGE", default_value = "60s", value_parser = rewind_model::parse_duration)]
+    pub(crate) schema_age: std::time::Duration,
     #[command(flatten)]
     pub(crate) telemetry: TelemetryArgs,
 }

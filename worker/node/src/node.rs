@@ -53,7 +53,7 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
     let shared = Arc::new(Shared {
         pool,
         observer,
-        dispatcher: Dispatcher::new(bus.clone(), limits, config.allow_stdio),
+        dispatcher: Dispatcher::new(bus.clone(), limits, config.allow_stdio, config.schema_age),
         library: Library::new(bus.clone(), limits),
         limits,
         script_limits: config.script_limits(),

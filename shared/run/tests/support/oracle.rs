@@ -22,8 +22,15 @@ pub(crate) fn outstanding(records: &[Record], in_flight: usize) -> BTreeMap<Seq,
             Record::Called { seq, call: Call::Sleep { .. }, .. } => {
                 phases.insert(*seq, Phase::Sleeping);
             }
+            Record::Parked { seq, attempt, reason, .. } => {
+                let parked = Phase::Parked { reason: *reason, attempt: *attempt };
+                phases.insert(*seq, parked).expect("an outstanding call");
+            }
             Record::Approved { seq, .. } => match phases.get_mut(seq) {
-                Some(phase @ Phase::Parked { .. }) => *phase = Phase::Sent { attempt: 1 },
+                Some(phase @ Phase::Parked { .. }) => {
+                    let Phase::Parked { attempt, .. } = *phase else { unreachable!() };
+                    *phase = Phase::Sent { attempt };
+                }
                 other => panic!("a decision about {other:?}"),
             },
             Record::Retried { seq, attempt, .. } => {

@@ -7,7 +7,7 @@ use rewind_model::{
     Digest, ErrorCode, Json, Key, NodeId, Outcome, Payload, RunError, RunId, Timestamp, ToolFailure, ToolName,
     ToolsetId, TraceContext,
 };
-use rewind_run::{Call, End, Parent, Record, Spec, Terms};
+use rewind_run::{Call, End, Parent, ParkReason, Record, Spec, Terms};
 
 /// Names the shape of a value, and lists all names: a variant without a name does not compile, and
 /// a name without a golden file fails the test.
@@ -27,6 +27,7 @@ shapes!(RECORDS, record_shape(Record) {
     Record::Refused { .. } => "refused",
     Record::AttemptFailed { .. } => "attempt_failed",
     Record::Retried { .. } => "retried",
+    Record::Parked { .. } => "parked",
     Record::Approved { .. } => "approved",
     Record::Rejected { .. } => "rejected",
     Record::Completed { .. } => "completed",
@@ -178,6 +179,7 @@ pub(crate) fn shapes_of(record: &Record) -> Vec<&'static str> {
         }
         Record::Adopted { .. }
         | Record::Retried { .. }
+        | Record::Parked { .. }
         | Record::Fired { .. }
         | Record::Logged { .. }
         | Record::Waiting { .. } => {}
@@ -219,6 +221,11 @@ pub(crate) fn all() -> BTreeMap<String, Record> {
     add("attempt_failed", failed(ToolFailure::new(ErrorCode::Unavailable, "connection reset")));
     add("attempt_failed_details", failed(with_details(ErrorCode::Timeout)));
     add("retried", Record::Retried { at, seq: 1, attempt: 2 });
+    for (name, reason) in
+        [("parked_approval", ParkReason::Approval), ("parked_schema_changed", ParkReason::SchemaChanged)]
+    {
+        add(name, Record::Parked { at, seq: 1, attempt: 2, reason, detail: "`title` is gone".into() });
+    }
     let decision = || "dec_1".to_owned();
     add("approved", Record::Approved { at, seq: 1, decision: decision(), by: None });
     add("approved_by", Record::Approved { at, seq: 1, decision: decision(), by: Some("ada".into()) });

@@ -86,6 +86,7 @@ enum Message {
     Answer { seq: Seq, attempt: u32, outcome: Outcome },
     Interrupted { seq: Seq, attempt: u32, sent: bool },
     Due { seq: Seq },
+    Changed { seq: Seq, attempt: u32 },
     Decide { seq: Seq, approved: bool },
     Cancel,
     Idle,
@@ -309,6 +310,11 @@ impl<'p> Simulation<'p> {
         let once =
             self.node.as_ref().and_then(|node| node.run.outstanding().get(&seq)?.call.terms().at_most_once.into());
         assert!(once != Some(true) || !self.reached.contains(&seq), "invariant 3: call {seq} is sent once");
+        let approved = self.node.as_ref().and_then(|node| Some(node.run.outstanding().get(&seq)?.approved));
+        if approved == Some(false) && self.chance.one_in(8) {
+            self.mail.push(Message::Changed { seq, attempt });
+            return;
+        }
         if self.chance.one_in(5) {
             let sent = self.chance.one_in(2);
             self.mail.push(Message::Interrupted { seq, attempt, sent });
@@ -371,6 +377,9 @@ impl Node<'_> {
             Message::Interrupted { seq, attempt, sent } => {
                 let failure = fixtures::failure();
                 Input::Interrupted { seq: *seq, attempt: *attempt, failure, sent: *sent, policy: &policy }
+            }
+            Message::Changed { seq, attempt } => {
+                Input::Changed { seq: *seq, attempt: *attempt, detail: "it is gone".into() }
             }
             Message::Decide { seq, approved } => {
                 Input::Decide { seq: *seq, verdict: fixtures::verdict("d", *approved) }

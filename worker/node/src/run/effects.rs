@@ -78,6 +78,7 @@ impl Hands {
             raw: *raw,
             namespace: spec.namespace.clone(),
             at_most_once: terms.at_most_once,
+            approved: pending.approved,
         };
         let context = self.context.clone();
         let script = script.clone();

@@ -133,6 +133,9 @@ impl Live {
                 Sent::Answered(outcome) => {
                     self.run.decide(now, Input::Answer { seq: *seq, attempt: *attempt, outcome: outcome.clone() })
                 }
+                Sent::Changed(detail) => {
+                    self.run.decide(now, Input::Changed { seq: *seq, attempt: *attempt, detail: detail.clone() })
+                }
                 Sent::Interrupted { failure, sent } => self.interrupted(now, *seq, *attempt, failure.clone(), *sent),
             },
             Mail::Decide { seq, verdict, .. } => {

@@ -1,0 +1,116 @@
+//! Servers that change while runs wait.
+
+use anyhow::{Context, ensure};
+use reqwest::Method;
+use rewind_model::{Page, ParkedCall, RunId, RunStatus, ToolsetId};
+use rewind_tests::{Cluster, ClusterOptions, eventually};
+use serde_json::{Value, json};
+
+use crate::support::{Counter, result};
+
+/// `effect` takes a `title`; with `age`, what a server's tools are is asked again that often.
+async fn start(age: &str) -> anyhow::Result<(Cluster, Counter, ToolsetId)> {
+    let env = vec![("REWIND_SCHEMA_AGE".to_owned(), age.to_owned())];
+    let cluster = Cluster::start_with(ClusterOptions { env, ..ClusterOptions::default() }).await?;
+    let counter = Counter::start(&cluster, json!({})).await?;
+    counter.change(&tools(&json!({"title": {"type": "string"}}), &["title"])).await?;
+    let toolset = json!({"mcp_servers": {"shop": {"url": counter.url()?, "include": ["effect"]}}});
+    let id = cluster.api.register(&toolset).await?.id;
+    Ok((cluster, counter, id))
+}
+
+fn tools(properties: &Value, required: &[&str]) -> Value {
+    let schema =
+        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+    json!({"pages": [{"cursor": null, "tools": [{"name": "effect", "inputSchema": schema}]}]})
+}
+
+const SCRIPT: &str = r#"
+    import { shop, sleep, ToolError } from "rewind:tools";
+    export default async function main() {
+      await sleep("4s");
+      try { return await shop.effect({ title: "x" }); }
+      catch (error) { if (error instanceof ToolError) return [error.code, error.message]; throw error; }
+    }
+"#;
+
+/// A run that sleeps while the server changes.
+async fn asleep(cluster: &Cluster, toolset: &ToolsetId) -> anyhow::Result<RunId> {
+    let run = cluster.api.start(toolset, SCRIPT, Value::Null).await?.id;
+    eventually("the run sleeps", || async {
+        (cluster.api.run(&run).await.ok()?.status == RunStatus::Waiting).then_some(())
+    })
+    .await?;
+    Ok(run)
+}
+
+async fn parked(cluster: &Cluster, run: &RunId) -> anyhow::Result<ParkedCall> {
+    eventually("a parked call", || async {
+        let page = cluster.api.request::<Page<ParkedCall>>(Method::GET, "/v1/parked", None).await.ok()?.ok()?;
+        page.items.into_iter().find(|call| call.run == *run)
+    })
+    .await
+}
+
+async fn decide(cluster: &Cluster, call: &ParkedCall, verb: &str) -> anyhow::Result<()> {
+    let path = format!("/v1/runs/{}/calls/{}/{verb}", call.run, call.seq);
+    let answer = cluster.api.request::<Value>(Method::POST, &path, Some(&json!({"by": "ada"}))).await?;
+    answer.map(drop).map_err(|refusal| anyhow::anyhow!("{refusal:?}"))
+}
+
+#[tokio::test]
+async fn a_change_that_a_call_still_satisfies_stops_nobody() -> anyhow::Result<()> {
+    let (cluster, counter, toolset) = start("0s").await?;
+    let run = asleep(&cluster, &toolset).await?;
+    let more = json!({"title": {"type": "string"}, "labels": {"type": "array"}});
+    counter.change(&tools(&more, &["title"])).await?;
+    result(&cluster.api.ended(&run).await?)?;
+    ensure!(counter.counted().await?.effects.get(&format!("{run}/2")) == Some(&1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_call_that_no_longer_matches_is_parked_and_decided_about() -> anyhow::Result<()> {
+    let (cluster, counter, toolset) = start("0s").await?;
+    let (first, second) = (asleep(&cluster, &toolset).await?, asleep(&cluster, &toolset).await?);
+    counter.change(&tools(&json!({"subject": {"type": "string"}}), &["subject"])).await?;
+    for run in [&first, &second] {
+        let call = parked(&cluster, run).await?;
+        let detail = call.detail.clone().context("a detail")?;
+        ensure!(call.reason == "schema_changed" && call.seq == 2, "{call:?}");
+        for part in ["added subject", "removed title", "subject is now required"] {
+            ensure!(detail.contains(part), "{detail}");
+        }
+    }
+    ensure!(counter.counted().await?.attempts.is_empty(), "it was sent all the same");
+    eventually("the run waits", || async {
+        (cluster.api.run(&first).await.ok()?.status == RunStatus::Waiting).then_some(())
+    })
+    .await?;
+    cluster.kill_node(0).await?;
+    cluster.kill_coordinator().await?;
+    decide(&cluster, &parked(&cluster, &first).await?, "approve").await?;
+    decide(&cluster, &parked(&cluster, &second).await?, "reject").await?;
+    result(&cluster.api.ended(&first).await?)?;
+    let rejected = result(&cluster.api.ended(&second).await?)?;
+    ensure!(rejected[0] == "rejected", "{rejected}");
+    let counted = counter.counted().await?;
+    ensure!(counted.effects.get(&format!("{first}/2")) == Some(&1) && counted.effects.len() == 1, "{counted:?}");
+    Ok(())
+}
+
+/// Nobody has listed since: the server's own refusal is what tells.
+#[tokio::test]
+async fn a_tool_that_is_gone_parks_the_call_when_the_server_refuses_it() -> anyhow::Result<()> {
+    let (cluster, counter, toolset) = start("1h").await?;
+    let before = cluster.api.start(&toolset, &SCRIPT.replace("4s", "1ms"), Value::Null).await?.id;
+    result(&cluster.api.ended(&before).await?)?;
+    let run = asleep(&cluster, &toolset).await?;
+    counter.change(&json!({"pages": [{"cursor": null, "tools": []}], "refuse": ["effect"]})).await?;
+    let call = parked(&cluster, &run).await?;
+    ensure!(call.detail.as_ref().is_some_and(|detail| detail.contains("gone")), "{call:?}");
+    counter.change(&json!({"refuse": []})).await?;
+    decide(&cluster, &call, "approve").await?;
+    result(&cluster.api.ended(&run).await?)?;
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! What servers' tools are at present, which may be something else than what a toolset pinned.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use rewind_mcp::{Client, ListLimits};
+use rewind_model::{Digest, Json, ListedTool, ToolName};
+use rewind_schema::normalize;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::Tools;
+
+/// A call does not wait longer for a list than this: it is sent unchecked then.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Lines of a difference that are shown.
+const SHOWN: usize = 20;
+
+/// The tools of one server as they were listed last, for all runs of a node.
+#[derive(Debug)]
+pub(crate) struct Current {
+    max_age: Duration,
+    /// Held while it is listed, so that many calls list once.
+    listed: tokio::sync::Mutex<Option<Listed>>,
+}
+
+#[derive(Debug, Clone)]
+struct Listed {
+    at: Instant,
+    /// Input schemas by tool; `None` when the server could not be asked, or did not answer well.
+    tools: Option<Arc<BTreeMap<String, Schema>>>,
+}
+
+#[derive(Debug)]
+struct Schema {
+    digest: Digest,
+    json: Value,
+}
+
+impl Current {
+    pub(crate) fn new(max_age: Duration) -> Self {
+        Self { max_age, listed: tokio::sync::Mutex::new(None) }
+    }
+
+    /// Why the call does not match the server's tool any more; `None` when it does, or when nobody knows.
+    pub(crate) async fn mismatch(
+        &self,
+        client: &Client,
+        tools: &Tools,
+        name: &ToolName,
+        arguments: &Json,
+    ) -> Option<String> {
+        let listed = self.list(client).await?;
+        let Some(now) = listed.get(&name.name) else {
+            return Some(format!("{name} is gone: the server does not list it any more"));
+        };
+        let (_, pinned) = tools.find(name)?;
+        if tools.input_digest(name) == Some(now.digest) {
+            return None;
+        }
+        // What the server itself cannot say clearly stops nobody.
+        let violations = tools.validators().of(&now.json).ok()?.validate_json(arguments.as_str()).err()?;
+        let violations: Vec<_> = violations.iter().map(ToString::to_string).collect();
+        let difference = difference(&pinned.input_schema, &now.json).join("; ");
+        let violations = violations.join("; ");
+        Some(format!(
+            "the arguments do not match the schema that {name} has now: {violations}. Since it was pinned: {difference}"
+        ))
+    }
+
+    /// Forgets the list: the next call lists anew.
+    pub(crate) async fn forget(&self) {
+        *self.listed.lock().await = None;
+    }
+
+    async fn list(&self, client: &Client) -> Option<Arc<BTreeMap<String, Schema>>> {
+        let mut listed = self.listed.lock().await;
+        if let Some(fresh) = listed.as_ref().filter(|listed| listed.at.elapsed() < self.max_age) {
+            return fresh.tools.clone();
+        }
+        let listing = client.list_tools(ListLimits { timeout: PATIENCE, ..ListLimits::default() }).await;
+        let tools = match listing {
+            Ok(listing) => {
+                let of = |tool: ListedTool| {
+                    let json = normalize(tool.input_schema);
+                    (tool.name, Schema { digest: digest(&json), json })
+                };
+                Some(Arc::new(listing.tools.into_iter().map(of).collect()))
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a server's tools could not be listed: its calls are not checked for a while");
+                None
+            }
+        };
+        *listed = Some(Listed { at: Instant::now(), tools: tools.clone() });
+        tools
+    }
+}
+
+/// Tells one schema from another.
+pub(crate) fn digest(schema: &Value) -> Digest {
+    Digest::of(schema.to_string().as_bytes())
+}
+
+/// What has changed from `before` to `now`, a line each: members that came, went, or are of another type.
+fn difference(before: &Value, now: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    compare("", before, now, &mut lines);
+    if lines.len() > SHOWN {
+        let more = lines.len() - SHOWN;
+        lines.truncate(SHOWN);
+        lines.push(format!("{more} more"));
+    }
+    if lines.is_empty() {
+        lines.push("nothing in its properties".to_owned());
+    }
+    lines
+}
+
+fn compare(path: &str, before: &Value, now: &Value, lines: &mut Vec<String>) {
+    let members = |schema: &Value| schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+    let required = |schema: &Value| -> Vec<String> {
+        let list = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+        list.filter_map(|name| name.as_str().map(ToOwned::to_owned)).collect()
+    };
+    let (old, new) = (members(before), members(now));
+    let place = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    for (name, schema) in &new {
+        match old.get(name) {
+            None => lines.push(format!("added {}", place(name))),
+            Some(was) if was == schema => {}
+            Some(was) => {
+                let (from, to) = (kind(was), kind(schema));
+                if from != to {
+                    lines.push(format!("{}: {from} is now {to}", place(name)));
+                } else {
+                    compare(&place(name), was, schema, lines);
+                }
+            }
+        }
+    }
+    lines.extend(old.keys().filter(|name| !new.contains_key(*name)).map(|name| format!("removed {}", place(name))));
+    let (was, is) = (required(before), required(now));
+    lines.extend(is.iter().filter(|name| !was.contains(name)).map(|name| format!("{} is now required", place(name))));
+    lines.extend(
+        was.iter().filter(|name| !is.contains(name)).map(|name| format!("{} is no longer required", place(name))),
+    );
+}
+
+fn kind(schema: &Value) -> String {
+    match schema.get("type") {
+        Some(Value::String(one)) => one.clone(),
+        Some(other) => other.to_string(),
+        None => schema.get("enum").map_or_else(|| "anything".to_owned(), |_| "one of a list".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_difference_is_read_by_people() {
+        let before = json!({"properties": {"title": {"type": "string"}, "n": {"type": "integer"}, "to": {"properties": {"a": {"type": "string"}}}}, "required": ["title"]});
+        let now = json!({"properties": {"subject": {"type": "string"}, "n": {"type": "string"}, "to": {"properties": {"b": {}}}}, "required": ["subject"]});
+        assert_eq!(
+            difference(&before, &now),
+            [
+                "n: integer is now string",
+                "added subject",
+                "added to.b",
+                "removed to.a",
+                "removed title",
+                "subject is now required",
+                "title is no longer required"
+            ]
+        );
+        assert_eq!(difference(&now, &now), ["nothing in its properties"]);
+    }
+}
