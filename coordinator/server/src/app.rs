@@ -28,7 +28,7 @@ use crate::{
     auth::{self, Keys},
     body::BODY_LIMIT,
     config::Config,
-    decisions, health,
+    decisions, drift, health,
     lead::Cluster,
     listen, openapi, problem_pages,
     projection::Projection,
@@ -164,6 +164,7 @@ fn routes(app: &Arc<App>) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(toolsets::read))
         .routes(routes!(toolsets::declarations))
         .routes(routes!(toolsets::tools))
+        .routes(routes!(drift::drift))
         .routes(routes!(toolsets::check))
         .routes(routes!(runs::create, runs::list))
         .routes(routes!(runs::read))

@@ -16,6 +16,7 @@ mod body;
 mod cache;
 mod config;
 mod decisions;
+mod drift;
 mod health;
 mod journal_view;
 mod lead;

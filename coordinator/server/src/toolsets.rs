@@ -137,7 +137,7 @@ pub(crate) async fn check(
 }
 
 /// What is no id names no toolset.
-fn parse_id(text: &str) -> Result<ToolsetId, Refusal> {
+pub(crate) fn parse_id(text: &str) -> Result<ToolsetId, Refusal> {
     text.parse().map_err(|error: rewind_model::IdError| Refusal::new(ProblemCode::UnknownToolset, error.to_string()))
 }
 

@@ -335,6 +335,7 @@ async fn every_route_is_in_the_document_with_its_problems() {
             "GET /v1/runs/{id}/journal",
             "GET /v1/toolsets/{id}",
             "GET /v1/toolsets/{id}/declarations",
+            "GET /v1/toolsets/{id}/drift",
             "GET /v1/toolsets/{id}/tools",
             "POST /v1/runs",
             "POST /v1/runs/{id}/calls/{seq}/approve",

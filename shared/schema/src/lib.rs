@@ -17,6 +17,7 @@ mod check;
 mod choice;
 mod comment;
 mod declarations;
+mod difference;
 mod doc;
 mod document;
 mod effort;
@@ -49,6 +50,7 @@ mod violation;
 
 pub use check::check_schema;
 pub use declarations::{is_export_name, render, render_strict, render_with};
+pub use difference::difference;
 pub use error::SchemaError;
 pub use hint::{hint, nearest};
 pub use normalize::normalize;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, ensure};
 use reqwest::Method;
-use rewind_model::{Page, ParkedCall, RunId, RunStatus, ToolsetId};
+use rewind_model::{Drift, Page, ParkedCall, RunId, RunStatus, ToolsetId};
 use rewind_tests::{Cluster, ClusterOptions, eventually};
 use serde_json::{Value, json};
 
@@ -83,6 +83,11 @@ async fn a_call_that_no_longer_matches_is_parked_and_decided_about() -> anyhow::
         }
     }
     ensure!(counter.counted().await?.attempts.is_empty(), "it was sent all the same");
+    let path = format!("/v1/toolsets/{toolset}/drift");
+    let drift = cluster.api.request::<Drift>(Method::GET, &path, None).await?;
+    let drift = drift.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
+    ensure!(drift.changes.len() == 1 && drift.changes[0].change == "changed", "{drift:?}");
+    ensure!(drift.runs == [second.clone(), first.clone()], "{drift:?}");
     eventually("the run waits", || async {
         (cluster.api.run(&first).await.ok()?.status == RunStatus::Waiting).then_some(())
     })

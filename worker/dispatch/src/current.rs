@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use rewind_mcp::{Client, ListLimits};
 use rewind_model::{Digest, Json, ListedTool, ToolName};
-use rewind_schema::normalize;
+use rewind_schema::{difference, normalize};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -12,8 +12,6 @@ use crate::Tools;
 
 /// A call does not wait longer for a list than this: it is sent unchecked then.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Lines of a difference that are shown.
-const SHOWN: usize = 20;
 
 /// The tools of one server as they were listed last, for all runs of a node.
 #[derive(Debug)]
@@ -99,83 +97,4 @@ impl Current {
 /// Tells one schema from another.
 pub(crate) fn digest(schema: &Value) -> Digest {
     Digest::of(schema.to_string().as_bytes())
-}
-
-/// What has changed from `before` to `now`, a line each: members that came, went, or are of another type.
-fn difference(before: &Value, now: &Value) -> Vec<String> {
-    let mut lines = Vec::new();
-    compare("", before, now, &mut lines);
-    if lines.len() > SHOWN {
-        let more = lines.len() - SHOWN;
-        lines.truncate(SHOWN);
-        lines.push(format!("{more} more"));
-    }
-    if lines.is_empty() {
-        lines.push("nothing in its properties".to_owned());
-    }
-    lines
-}
-
-fn compare(path: &str, before: &Value, now: &Value, lines: &mut Vec<String>) {
-    let members = |schema: &Value| schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
-    let required = |schema: &Value| -> Vec<String> {
-        let list = schema.get("required").and_then(Value::as_array).into_iter().flatten();
-        list.filter_map(|name| name.as_str().map(ToOwned::to_owned)).collect()
-    };
-    let (old, new) = (members(before), members(now));
-    let place = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-    for (name, schema) in &new {
-        match old.get(name) {
-            None => lines.push(format!("added {}", place(name))),
-            Some(was) if was == schema => {}
-            Some(was) => {
-                let (from, to) = (kind(was), kind(schema));
-                if from != to {
-                    lines.push(format!("{}: {from} is now {to}", place(name)));
-                } else {
-                    compare(&place(name), was, schema, lines);
-                }
-            }
-        }
-    }
-    lines.extend(old.keys().filter(|name| !new.contains_key(*name)).map(|name| format!("removed {}", place(name))));
-    let (was, is) = (required(before), required(now));
-    lines.extend(is.iter().filter(|name| !was.contains(name)).map(|name| format!("{} is now required", place(name))));
-    lines.extend(
-        was.iter().filter(|name| !is.contains(name)).map(|name| format!("{} is no longer required", place(name))),
-    );
-}
-
-fn kind(schema: &Value) -> String {
-    match schema.get("type") {
-        Some(Value::String(one)) => one.clone(),
-        Some(other) => other.to_string(),
-        None => schema.get("enum").map_or_else(|| "anything".to_owned(), |_| "one of a list".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_difference_is_read_by_people() {
-        let before = json!({"properties": {"title": {"type": "string"}, "n": {"type": "integer"}, "to": {"properties": {"a": {"type": "string"}}}}, "required": ["title"]});
-        let now = json!({"properties": {"subject": {"type": "string"}, "n": {"type": "string"}, "to": {"properties": {"b": {}}}}, "required": ["subject"]});
-        assert_eq!(
-            difference(&before, &now),
-            [
-                "n: integer is now string",
-                "added subject",
-                "added to.b",
-                "removed to.a",
-                "removed title",
-                "subject is now required",
-                "title is no longer required"
-            ]
-        );
-        assert_eq!(difference(&now, &now), ["nothing in its properties"]);
-    }
 }
