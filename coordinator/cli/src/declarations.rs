@@ -16,7 +16,7 @@ pub(crate) fn run(args: &DeclarationsArgs) -> Result<Exit, Error> {
         let name = one_line(&args.name);
         return Err(Error::Usage(format!(
             "--name {name:?} cannot be an export: use an ASCII identifier that is no reserved word of JavaScript and \
-             not host, sleep, workflows or ToolError"
+             not host, http, sleep, workflows, Error or ToolError"
         )));
     }
     if args.lines { lines(args) } else { whole(args) }
@@ -64,9 +64,21 @@ fn warn(place: &str, warnings: &[ToolsetWarning]) -> io::Result<()> {
     })
 }
 
+/// The array itself, or the answer of `tools/list` that has it.
+fn entries(tools: &str) -> Result<Vec<&RawValue>, serde_json::Error> {
+    #[derive(serde::Deserialize)]
+    struct Answer<'t> {
+        #[serde(borrow)]
+        tools: Vec<&'t RawValue>,
+    }
+    let array = serde_json::from_str(tools);
+    array.or_else(|error| serde_json::from_str(tools).map(|Answer { tools }| tools).map_err(|_| error))
+}
+
 /// The module for a list of tools as `tools/list` gives it, and what was left out of it.
 fn declarations(tools: &str, args: &DeclarationsArgs) -> Result<(String, Vec<ToolsetWarning>), String> {
-    let entries: Vec<&RawValue> = serde_json::from_str(tools)
+    let tools = tools.trim_start_matches('\u{feff}');
+    let entries = entries(tools)
         .map_err(|error| format!("not a JSON array of {{name, description?, inputSchema, outputSchema?}}: {error}"))?;
     let mut quarantine = Quarantine::default();
     let mut listed = Vec::with_capacity(entries.len());

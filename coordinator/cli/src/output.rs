@@ -58,7 +58,9 @@ impl Paint {
 /// The text with every control character but newline and tab made visible. Scripts, tools and
 /// servers wrote it: an escape sequence in it must not reach the user's terminal.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    let harmless = |c: char| !c.is_control() || c == '\n' || c == '\t';
+    // Neither controls, nor what changes the direction of text.
+    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let harmless = |c: char| !(c.is_control() || turns(c)) || c == '\n' || c == '\t';
     if text.chars().all(harmless) {
         return text.into();
     }

@@ -49,7 +49,7 @@ async fn list(client: &Client, args: &ClientArgs, namespace: Option<&str>) -> Re
     let columns = ["CALL", "TOOL", "REASON", "SINCE", "ARGUMENTS"].map(|name| (name, Align::Left));
     let mut table = Table::new(&columns);
     for call in &all.items {
-        let arguments: String = call.arguments.as_str().chars().take(100).collect();
+        let arguments: String = call.arguments.text.chars().take(100).collect();
         let cells =
             [call.key.to_string(), call.tool.to_string(), call.reason.clone(), call.since.to_string(), arguments];
         table.row(cells.map(Into::into));

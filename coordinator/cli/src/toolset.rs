@@ -3,7 +3,8 @@
 use std::io::{self, Write as _};
 
 use rewind_model::{
-    CheckScript, CheckedScript, FoundTools, McpServer, RegisteredToolset, RegistryEntry, Toolset, ToolsetId, Transport,
+    CheckScript, CheckedScript, FoundTools, McpServer, Policy, RegisteredToolset, RegistryEntry, Toolset, ToolsetId,
+    Transport, format_duration,
 };
 
 use crate::{
@@ -78,20 +79,26 @@ async fn show(client: &Client, args: &ClientArgs, id: &ToolsetId) -> Result<Exit
         writeln!(out)?;
         servers.write(&mut out, paint)?;
     }
-    let mut tools = Table::new(&[("TOOL", Align::Left), ("RESULT", Align::Left), ("DESCRIPTION", Align::Left)]);
+    let mut tools = Table::new(&[
+        ("TOOL", Align::Left),
+        ("RESULT", Align::Left),
+        ("POLICY", Align::Left),
+        ("DESCRIPTION", Align::Left),
+    ]);
     for (name, tool) in toolset.tools() {
         let result = match (&tool.output_schema, observed.get(&name.to_string())) {
             (Some(_), _) => "declared".to_owned(),
             (None, Some(results)) => format!("observed {results}"),
             (None, None) => "any".to_owned(),
         };
+        let policy = policy(&tool.policy);
         let about = tool.description.as_deref().or(tool.title.as_deref());
-        tools.row([name.to_string().into(), result.into(), summary(about).into()]);
+        tools.row([name.to_string().into(), result.into(), policy.into(), summary(about).into()]);
     }
     for (name, workflow) in &toolset.workflows {
         let result = if workflow.output_schema.is_some() { "declared" } else { "any" };
         let about = summary(workflow.description.as_deref());
-        tools.row([format!("{}.{name}", Toolset::WORKFLOWS).into(), result.into(), about.into()]);
+        tools.row([format!("{}.{name}", Toolset::WORKFLOWS).into(), result.into(), "".into(), about.into()]);
     }
     if !tools.is_empty() {
         writeln!(out)?;
@@ -102,6 +109,18 @@ async fn show(client: &Client, args: &ClientArgs, id: &ToolsetId) -> Result<Exit
         writeln!(out, "\nfetch may reach: {}", hosts.join(", "))?;
     }
     Ok(Exit::Done)
+}
+
+/// What is not as in the default.
+fn policy(policy: &Policy) -> String {
+    let usual = Policy::default();
+    let parts = [
+        (policy.delivery != usual.delivery).then(|| "at most once".to_owned()),
+        (policy.approval != usual.approval).then(|| "approval".to_owned()),
+        (policy.timeout != usual.timeout).then(|| format_duration(policy.timeout)),
+        (policy.retry != usual.retry).then(|| format!("{} attempts", policy.retry.max_attempts)),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn where_it_is(server: &McpServer) -> String {
@@ -148,6 +167,9 @@ async fn tools(client: &Client, args: &ClientArgs, id: &ToolsetId, words: &str, 
         return Ok(Exit::Done);
     }
     let found: FoundTools = answer.to()?;
+    if found.tools.is_empty() {
+        writeln!(io::stderr(), "no tool matches")?;
+    }
     let mut out = io::stdout().lock();
     for tool in &found.tools {
         writeln!(out, "{}", printable(&tool.signature))?;

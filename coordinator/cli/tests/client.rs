@@ -305,7 +305,8 @@ async fn toolset_commands_print_what_the_api_says() {
     assert_eq!(bytes.stdout, canonical, "exactly these bytes, without a newline");
     let shown = rewind(&api.url, &["toolset", "show", TOOLSET]).await;
     assert!(
-        shown.stdout.contains("docs.find  observed 7  Finds a page.\n") && shown.stdout.contains("derived from ts_0"),
+        shown.stdout.contains("docs.find  observed 7          Finds a page.\n")
+            && shown.stdout.contains("derived from ts_0"),
         "{}",
         shown.stdout
     );
@@ -336,7 +337,7 @@ async fn a_run_is_shown_and_json_is_the_apis_own_text() {
 #[tokio::test]
 async fn parked_calls_are_listed_and_decided_and_runs_cancelled() {
     let key = format!("{RUN}/3");
-    let call = json!({"run": RUN, "seq": 3, "key": key, "tool": "bank.pay", "arguments": {"cents": 5}, "reason": "approval", "since": "2026-01-02T03:04:05Z"});
+    let call = json!({"run": RUN, "seq": 3, "key": key, "tool": "bank.pay", "arguments": {"text": "{\"cents\":5}", "bytes": 11, "sha256": "0".repeat(64)}, "reason": "approval", "since": "2026-01-02T03:04:05Z"});
     let made = json!({"key": key, "approved": true, "by": "ada", "at": "2026-01-02T03:04:06Z"});
     let api = Api::start(move |request| match request.target.as_str() {
         "/v1/parked" => reply(200, json!({"items": [call], "next_cursor": "c"}).to_string()),

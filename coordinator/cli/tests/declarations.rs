@@ -46,6 +46,9 @@ fn a_list_becomes_a_module_and_what_cannot_be_used_is_said() {
         let line = warnings.lines().find(|line| line.starts_with(&format!("warning: {tool}: ")));
         assert!(line.is_some_and(|line| line.contains(reason)), "{tool}: {warnings}");
     }
+    let answer =
+        declarations(&["--rendering", "full", "--name", "shop"], &format!("\u{feff}{}", json!({ "tools": tools })));
+    assert_eq!(text(&answer.stdout), module, "what tools/list answers is taken as well");
     let compact = declarations(&["--name", "shop"], &tools.to_string());
     assert!(compact.stdout.len() < output.stdout.len());
 }

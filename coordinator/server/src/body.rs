@@ -8,7 +8,7 @@ use axum::{
 };
 use futures::StreamExt;
 use rewind_model::ProblemCode;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::error::Category;
 
 use crate::refusal::Refusal;
@@ -70,11 +70,18 @@ async fn read(request: Request) -> Result<Vec<u8>, Refusal> {
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+    // Derived structures take arrays as well, member by member.
+    if body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+        return Err(Refusal::invalid("the body is an array, and an object is expected"));
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let parsed = T::deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
     parsed.map_err(|error| {
+        // serde calls a value of a wrong kind a fault of the syntax where an enum is wanted.
+        let is_json = || serde_json::from_slice::<IgnoredAny>(body).is_ok();
         let code = match error.classify() {
             Category::Data => ProblemCode::InvalidRequest,
+            Category::Syntax if is_json() => ProblemCode::InvalidRequest,
             Category::Syntax | Category::Eof | Category::Io => ProblemCode::MalformedJson,
         };
         // Its text ends with "at line L column C", and names an unknown field.

@@ -8,22 +8,27 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use rewind_model::{
-    Approve, Digest, Key, MadeDecision, Page, ParkedCall, Payload, ProblemCode, Reject, Run, RunId, Seq, Timestamp,
+    Approve, Key, MadeDecision, NodeId, Page, ParkedCall, Payload, ProblemCode, Reject, Run, RunId, Seq, Timestamp,
     ToolName,
 };
 use rewind_run::{Call, ParkReason, Record, Verdict};
 use tokio::time::Instant;
 
-use crate::{app::App, body::Body, projection::Position, query::Query, refusal::Refusal, run_view};
+use crate::{
+    app::App, body::Body, journal_view::excerpt, projection::Position, query::Query, refusal::Refusal, run_view,
+};
 
 /// A request is answered after this long, whether its run's node has heard of it or not.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks at the journal.
 const LOOK: Duration = Duration::from_millis(20);
+const LONGEST_LOOK: Duration = Duration::from_millis(500);
 const LONGEST_NAME: usize = 256;
 const LONGEST_MESSAGE: usize = 8 << 10;
-/// Runs whose parked calls are on one page.
-const PAGE: usize = 50;
+const DEFAULT_LIMIT: usize = 50;
+const LARGEST_LIMIT: usize = 200;
+/// Bytes of a call's arguments that are shown.
+const EXCERPT: usize = 8 << 10;
 
 /// Cancel a run, in whatever state it is. Calls that are under way are told; what they answer is let go.
 #[utoipa::path(post, path = "/v1/runs/{id}/cancel", tag = "runs",
@@ -82,6 +87,7 @@ pub(crate) async fn reject(
 /// Calls that wait for a decision, with what is needed to make it; those of the newest runs first.
 #[utoipa::path(get, path = "/v1/parked", tag = "decisions",
     params(("namespace" = Option<String>, Query, description = "The end user's."),
+        ("limit" = Option<usize>, Query, description = "Of this page: 50 by default, at most 200."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")),
     responses((status = 200, description = "A page of parked calls.", body = Page<ParkedCall>)))]
 pub(crate) async fn parked(
@@ -89,23 +95,90 @@ pub(crate) async fn parked(
     mut query: Query,
 ) -> Result<axum::Json<Page<ParkedCall>>, Refusal> {
     let namespace = query.one("namespace")?;
-    let after = query.parsed("cursor", str::parse::<Position>)?;
+    let limit = query.parsed("limit", parse_limit)?.unwrap_or(DEFAULT_LIMIT);
+    let cursor = query.parsed("cursor", str::parse::<Cursor>)?;
     query.finish()?;
     if !app.projection.caught_up() {
         return Err(Refusal::new(ProblemCode::StoreUnavailable, "the list of runs is still being read"));
     }
-    let (runs, next) = app.projection.parked(namespace.as_deref(), after.as_ref(), PAGE);
+    let (mut after, mut within) = cursor.map_or((None, None), |Cursor { after, within }| (after, within));
     let mut items = Vec::new();
-    for run in runs {
-        let found = find_all(&app, &run).await?;
-        items.extend(found.into_iter().filter(|found| found.decided.is_none()).map(|found| found.call));
+    loop {
+        // A run of which the last page did not show all is looked at again.
+        let (run, position) = match within.take() {
+            Some((run, seq)) => ((run, seq), None),
+            None => match app.projection.next_parked(namespace.as_deref(), after.as_ref()) {
+                Some(position) => ((position.run().clone(), 0), Some(position)),
+                None => return Ok(axum::Json(Page { items, next_cursor: None })),
+            },
+        };
+        let (run, from) = run;
+        after = position.or(after);
+        // One that cannot be read keeps nobody from the others.
+        let calls = match find_all(&app, &run).await {
+            Ok(calls) => calls,
+            Err(error) => {
+                tracing::warn!(%run, ?error, "the parked calls of a run cannot be shown");
+                continue;
+            }
+        };
+        let waiting = calls.into_iter().filter(|found| found.decided.is_none() && !found.run_ended && found.seq > from);
+        for found in waiting {
+            if items.len() == limit {
+                let last = items.last().map_or(0, |call: &ParkedCall| if call.run == run { call.seq } else { from });
+                let cursor = Cursor { after, within: Some((run, last)) };
+                return Ok(axum::Json(Page { items, next_cursor: Some(cursor.to_string()) }));
+            }
+            items.push(shown(&app, &run, found).await);
+        }
     }
-    Ok(axum::Json(Page { items, next_cursor: next.map(|position| position.to_string()) }))
+}
+
+/// Where a page of parked calls begins: after a run in the list, and within one that was not shown whole.
+struct Cursor {
+    after: Option<Position>,
+    within: Option<(RunId, Seq)>,
+}
+
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(after) = &self.after {
+            write!(f, "{after}")?;
+        }
+        match &self.within {
+            Some((run, seq)) => write!(f, "~{run}~{seq}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::str::FromStr for Cursor {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const WRONG: &str = "no cursor of this list";
+        let (after, within) = text.split_once('~').unwrap_or((text, ""));
+        let after = if after.is_empty() { None } else { Some(after.parse().map_err(|_| WRONG)?) };
+        let within = match within.split_once('~') {
+            Some((run, seq)) => Some((run.parse().map_err(|_| WRONG)?, seq.parse().map_err(|_| WRONG)?)),
+            None => None,
+        };
+        Ok(Self { after, within })
+    }
+}
+
+fn parse_limit(text: &str) -> Result<usize, String> {
+    let limit = text.parse().ok().filter(|limit| (1..=LARGEST_LIMIT).contains(limit));
+    limit.ok_or_else(|| format!("a number from 1 to {LARGEST_LIMIT}"))
 }
 
 /// A call that was parked, and what has become of it.
 struct Found {
-    call: ParkedCall,
+    seq: Seq,
+    tool: ToolName,
+    arguments: Payload,
+    reason: ParkReason,
+    detail: String,
+    since: Timestamp,
     decided: Option<(String, MadeDecision)>,
     run_ended: bool,
 }
@@ -120,17 +193,25 @@ async fn decide(
     let run = parse_run(&run)?;
     let unknown =
         |seq: &str| Refusal::new(ProblemCode::UnknownCall, format!("{run} has no call {seq} that was parked"));
-    let seq: Seq = seq.parse().map_err(|_| unknown(&seq.chars().take(40).collect::<String>()))?;
+    let number: Option<Seq> = seq.parse().ok();
+    // One call has one address: neither `01` nor `+1`.
+    let number = number.filter(|number| number.to_string() == seq);
+    let seq = number.ok_or_else(|| unknown(&seq.chars().take(40).collect::<String>()))?;
     for (member, text, limit) in [("by", &by, LONGEST_NAME), ("message", &message, LONGEST_MESSAGE)] {
         if text.as_ref().is_some_and(|text| text.len() > limit) {
             return Err(Refusal::invalid(format!("{member}: at most {limit} bytes")));
         }
+        if text.as_ref().is_some_and(|text| text.chars().any(|c| c.is_control() && c != '\n')) {
+            return Err(Refusal::invalid(format!("{member}: no control characters")));
+        }
     }
-    let decision = Digest::of(format!("{} {seq} {}", run, uuid()).as_bytes()).to_string();
+    // A name that no other request has.
+    let decision = NodeId::random().to_string();
     let mut told = false;
+    let mut look = LOOK;
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let found = find_all(app, &run).await?.into_iter().find(|found| found.call.seq == seq);
+        let found = find_all(app, &run).await?.into_iter().find(|found| found.seq == seq);
         let found = found.ok_or_else(|| unknown(&seq.to_string()))?;
         match found.decided {
             Some((winner, made)) if winner == decision || made.approved == approved => {
@@ -151,7 +232,8 @@ async fn decide(
         if Instant::now() >= deadline || app.stopping.is_cancelled() {
             return Ok(StatusCode::ACCEPTED.into_response());
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(look).await;
+        look = (look * 2).min(LONGEST_LOOK);
     }
 }
 
@@ -161,76 +243,72 @@ fn too_late(made: &MadeDecision) -> Refusal {
     Refusal::new(ProblemCode::AlreadyDecided, format!("call {} was {what}{by} at {}", made.key, made.at))
 }
 
-/// Every call of a run that was ever parked.
+/// Every call of a run that was ever parked, by when it was parked last.
 async fn find_all(app: &App, run: &RunId) -> Result<Vec<Found>, Refusal> {
     let stored = app.store.ask(|bus| bus.read(run)).await?;
     if stored.is_empty() {
         return Err(Refusal::new(ProblemCode::UnknownRun, format!("there is no run {run}")));
     }
-    let mut found: Vec<Found> = Vec::new();
-    let mut calls: BTreeMap<Seq, (&ToolName, &Payload)> = BTreeMap::new();
-    for record in stored.iter().flat_map(|stored| &stored.entry.records) {
-        let key = |seq: Seq| Key { run: run.clone(), seq };
-        let mut decided = |seq: Seq, decision: &str, made: MadeDecision| {
-            if let Some(found) = found.iter_mut().find(|found| found.call.seq == seq) {
-                found.decided = Some((decision.to_owned(), made));
+    let mut calls: BTreeMap<Seq, (ToolName, Payload)> = BTreeMap::new();
+    let mut found: BTreeMap<Seq, Found> = BTreeMap::new();
+    let mut ended = false;
+    for record in stored.into_iter().flat_map(|stored| stored.entry.records) {
+        let mut decided = |seq: Seq, decision: String, approved: bool, by: Option<String>, at: Timestamp| {
+            if let Some(found) = found.get_mut(&seq) {
+                let key = Key { run: run.clone(), seq };
+                found.decided = Some((decision, MadeDecision { key, approved, by, at }));
             }
         };
-        match record {
+        let (seq, reason, detail, since) = match record {
             Record::Called { at, seq, call: Call::Tool { tool, arguments, terms, .. } } => {
-                calls.insert(*seq, (tool, arguments));
-                if terms.approval {
-                    let detail = format!("the policy of {tool} asks for an approval of every call");
-                    let call =
-                        parked_call(app, key(*seq), (tool, arguments), ParkReason::Approval, detail, *at).await?;
-                    found.push(Found { call, decided: None, run_ended: false });
+                let detail = format!("the policy of {tool} asks for an approval of every call");
+                calls.insert(seq, (tool, arguments));
+                if !terms.approval {
+                    continue;
                 }
+                (seq, ParkReason::Approval, detail, at)
             }
-            Record::Parked { at, seq, reason, detail, .. } => {
-                if let Some(call) = calls.get(seq) {
-                    let call = parked_call(app, key(*seq), *call, *reason, detail.clone(), *at).await?;
-                    // What was decided before was about another reason.
-                    found.retain(|found| found.call.seq != *seq);
-                    found.push(Found { call, decided: None, run_ended: false });
-                }
-            }
+            Record::Parked { at, seq, reason, detail, .. } => (seq, reason, detail, at),
             Record::Approved { at, seq, decision, by } => {
-                decided(*seq, decision, MadeDecision { key: key(*seq), approved: true, by: by.clone(), at: *at });
+                decided(seq, decision, true, by, at);
+                continue;
             }
             Record::Rejected { at, seq, decision, by, .. } => {
-                decided(*seq, decision, MadeDecision { key: key(*seq), approved: false, by: by.clone(), at: *at });
+                decided(seq, decision, false, by, at);
+                continue;
             }
-            Record::Ended { .. } => found.iter_mut().for_each(|found| found.run_ended = true),
-            _ => {}
+            Record::Ended { .. } => {
+                ended = true;
+                continue;
+            }
+            _ => continue,
+        };
+        if let Some((tool, arguments)) = calls.get(&seq) {
+            let (tool, arguments) = (tool.clone(), arguments.clone());
+            found.insert(seq, Found { seq, tool, arguments, reason, detail, since, decided: None, run_ended: false });
         }
     }
-    Ok(found)
+    Ok(found.into_values().map(|found| Found { run_ended: ended, ..found }).collect())
 }
 
-async fn parked_call(
-    app: &App,
-    key: Key,
-    (tool, arguments): (&ToolName, &Payload),
-    reason: ParkReason,
-    detail: String,
-    since: Timestamp,
-) -> Result<ParkedCall, Refusal> {
-    let arguments = app.store.ask(|bus| bus.payload_json(arguments)).await?;
-    Ok(ParkedCall {
-        run: key.run.clone(),
-        seq: key.seq,
-        key,
-        tool: tool.clone(),
+/// As the API shows it: of long arguments the beginning.
+async fn shown(app: &App, run: &RunId, found: Found) -> ParkedCall {
+    let mut arguments = excerpt(&found.arguments, EXCERPT);
+    if let Payload::Blob { digest, .. } = &found.arguments
+        && let Ok(head) = app.store.ask(|bus| bus.blob_head(*digest, EXCERPT)).await
+    {
+        arguments.text = String::from_utf8_lossy(&head).into_owned();
+    }
+    ParkedCall {
+        run: run.clone(),
+        seq: found.seq,
+        key: Key { run: run.clone(), seq: found.seq },
+        tool: found.tool,
         arguments,
-        reason: reason.as_str().to_owned(),
-        detail: Some(detail),
-        since,
-    })
-}
-
-/// Something that no other request has.
-fn uuid() -> String {
-    rewind_model::NodeId::random().to_string()
+        reason: found.reason.as_str().to_owned(),
+        detail: Some(found.detail),
+        since: found.since,
+    }
 }
 
 fn parse_run(text: &str) -> Result<RunId, Refusal> {

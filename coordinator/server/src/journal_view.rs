@@ -43,7 +43,7 @@ async fn fill_in(app: &App, journal: &mut Journal) -> Result<(), Refusal> {
     futures::stream::iter(missing.map(Ok))
         .try_for_each_concurrent(AT_ONCE, |excerpt| async move {
             let head = app.store.ask(|bus| bus.blob_head(excerpt.sha256, EXCERPT)).await?;
-            excerpt.text = beginning(&String::from_utf8_lossy(&head));
+            excerpt.text = beginning(&String::from_utf8_lossy(&head), EXCERPT);
             Ok(())
         })
         .await
@@ -71,8 +71,8 @@ impl<'r> History<'r> {
         match record {
             Record::Called { at, seq, call } => {
                 let (tool, arguments) = match call {
-                    Call::Tool { tool, arguments, .. } => (tool.to_string(), excerpt(arguments)),
-                    Call::Sleep { until } => ("sleep".to_owned(), excerpt(&Payload::Inline(time(*until)))),
+                    Call::Tool { tool, arguments, .. } => (tool.to_string(), excerpt(arguments, EXCERPT)),
+                    Call::Sleep { until } => ("sleep".to_owned(), excerpt(&Payload::Inline(time(*until)), EXCERPT)),
                 };
                 self.called(*at, *seq, tool, arguments);
                 if call.is_workflow()
@@ -116,7 +116,7 @@ impl<'r> History<'r> {
             }
             Record::Rejected { at, seq, failure, .. } => self.ended(*at, *seq, 0, Err(failure)),
             Record::Completed { at, seq, attempt, outcome } => match outcome {
-                Outcome::Ok(payload) => self.ended(*at, *seq, *attempt, Ok(Some(excerpt(payload)))),
+                Outcome::Ok(payload) => self.ended(*at, *seq, *attempt, Ok(Some(excerpt(payload, EXCERPT)))),
                 Outcome::Err(failure) => self.ended(*at, *seq, *attempt, Err(failure)),
             },
             Record::Fired { at, seq } => self.ended(*at, *seq, 1, Ok(None)),
@@ -178,16 +178,17 @@ fn time(at: Timestamp) -> Json {
     Json::from(serde_json::Value::String(at.to_string()))
 }
 
-fn excerpt(payload: &Payload) -> Excerpt {
+/// The beginning of a payload, at most `limit` bytes; of a blob nothing yet.
+pub(crate) fn excerpt(payload: &Payload, limit: usize) -> Excerpt {
     let text = match payload {
-        Payload::Inline(json) => beginning(json.as_str()),
+        Payload::Inline(json) => beginning(json.as_str(), limit),
         Payload::Blob { .. } => String::new(),
     };
     Excerpt { text, bytes: payload.size(), sha256: payload.digest() }
 }
 
-fn beginning(text: &str) -> String {
-    let mut end = EXCERPT.min(text.len());
+fn beginning(text: &str, limit: usize) -> String {
+    let mut end = limit.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;
     }

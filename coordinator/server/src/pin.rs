@@ -20,9 +20,8 @@ const LONGEST_NAME: usize = 128;
 /// Bytes of the whole document.
 const LARGEST_TOOLSET: usize = 32 << 20;
 
-/// Exports of `rewind:tools` that are not servers, and the names by which calls that are no tool calls
-/// go (`http`): a server of such a name could not be told from them.
-const TAKEN: [&str; 5] = ["host", "http", "sleep", "workflows", "ToolError"];
+/// What [`is_export_name`] refuses besides reserved words, for the message.
+const TAKEN: [&str; 6] = ["Error", "host", "http", "sleep", "workflows", "ToolError"];
 
 /// A toolset that can be stored.
 #[derive(Debug)]
@@ -49,7 +48,7 @@ pub(crate) async fn pin(app: &App, mut request: RegisterToolset) -> Result<Pinne
             of_lists(listed, std::mem::take(&mut request.host_tools))
         }
     };
-    policies::resolve(&mut document.toolset, &request.policies)?;
+    policies::resolve(&mut document.toolset, &request.policies, &document.registration.warnings)?;
     workflows::pin(app, &mut document, workflows).await?;
     document.registration.tools = counts(&document.toolset);
     check_size(&document.toolset)?;
@@ -78,7 +77,7 @@ fn check_names(request: &RegisterToolset, allow_stdio: bool) -> Result<(), Refus
         return invalid(format!("mcp_servers: {} servers; the limit is {MOST_SERVERS}", request.mcp_servers.len()));
     }
     for (name, server) in &request.mcp_servers {
-        if name.len() > LONGEST_NAME || TAKEN.contains(&name.as_str()) || !is_export_name(name) {
+        if name.len() > LONGEST_NAME || !is_export_name(name) {
             let shown: String = name.chars().take(LONGEST_NAME).collect();
             return invalid(format!(
                 "mcp_servers: {shown:?} cannot be an export of \"rewind:tools\": use an ASCII identifier that is no \

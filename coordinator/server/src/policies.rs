@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use rewind_model::{Policy, ProblemCode, RegisterPolicy, RegisterRetry, Toolset, format_duration, parse_duration};
+use rewind_model::{
+    Policy, ProblemCode, RegisterPolicy, RegisterRetry, Toolset, ToolsetWarning, format_duration, parse_duration,
+};
 
 use crate::refusal::Refusal;
 
@@ -16,9 +18,15 @@ const STEEPEST: f64 = 100.0;
 
 /// Gives every tool its policy: its own, over its server's (`github.*`), over the default one, member by member.
 ///
+/// A policy of a tool that was `left_out` (by its name there, `server.tool`) is one of nothing, and no fault.
+///
 /// # Errors
 /// `invalid-toolset`, naming the policy and its member.
-pub(crate) fn resolve(toolset: &mut Toolset, policies: &BTreeMap<String, RegisterPolicy>) -> Result<(), Refusal> {
+pub(crate) fn resolve(
+    toolset: &mut Toolset,
+    policies: &BTreeMap<String, RegisterPolicy>,
+    left_out: &[ToolsetWarning],
+) -> Result<(), Refusal> {
     let refuse = |detail: String| Err(Refusal::new(ProblemCode::InvalidToolset, detail));
     if policies.len() > MOST {
         return refuse(format!("policies: {} of them; the limit is {MOST}", policies.len()));
@@ -29,6 +37,7 @@ pub(crate) fn resolve(toolset: &mut Toolset, policies: &BTreeMap<String, Registe
             Some(_) => of.parse().is_ok_and(|name| toolset.tool(&name).is_some()),
             None => false,
         };
+        let known = known || left_out.iter().any(|warning| warning.tool == *of);
         let shown: String = of.chars().take(200).collect();
         if !known {
             return refuse(format!(
@@ -115,7 +124,7 @@ mod tests {
     fn resolved(policies: Value) -> Result<Toolset, String> {
         let mut toolset = toolset();
         let policies = serde_json::from_value(policies).map_err(|error| error.to_string())?;
-        resolve(&mut toolset, &policies).map_err(|refusal| format!("{refusal:?}"))?;
+        resolve(&mut toolset, &policies, &[]).map_err(|refusal| format!("{refusal:?}"))?;
         Ok(toolset)
     }
 

@@ -51,6 +51,12 @@ pub(crate) struct Position {
     run: RunId,
 }
 
+impl Position {
+    pub(crate) fn run(&self) -> &RunId {
+        &self.run
+    }
+}
+
 /// Which runs are asked for. An absent part lets every run pass.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
@@ -131,31 +137,17 @@ impl Projection {
         }
     }
 
-    /// Runs with calls that wait for a decision, the newest first, after the run at `after`; and where the
-    /// next page begins.
-    pub(crate) fn parked(
-        &self,
-        namespace: Option<&str>,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> (Vec<RunId>, Option<Position>) {
+    /// The newest run with calls that wait for a decision, of those before the one at `after`.
+    pub(crate) fn next_parked(&self, namespace: Option<&str>, after: Option<&Position>) -> Option<Position> {
         let state = self.lock();
         let end = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut runs = Vec::new();
-        let mut last = None;
-        for position in state.order.range((Bound::Unbounded, end)).rev() {
-            let Some(Row { summary, .. }) = state.rows.get(&position.run) else { continue };
-            let wanted = namespace.is_none_or(|namespace| summary.namespace.as_deref() == Some(namespace));
-            if summary.parked == 0 || summary.status.ended() || !wanted {
-                continue;
-            }
-            if runs.len() == limit {
-                return (runs, last);
-            }
-            runs.push(position.run.clone());
-            last = Some(position.clone());
-        }
-        (runs, None)
+        let wanted = |summary: &Summary| {
+            summary.parked > 0
+                && !summary.status.ended()
+                && namespace.is_none_or(|namespace| summary.namespace.as_deref() == Some(namespace))
+        };
+        let mut before = state.order.range((Bound::Unbounded, end)).rev();
+        before.find(|position| state.rows.get(&position.run).is_some_and(|row| wanted(&row.summary))).cloned()
     }
 
     /// `None` for a run that it has not seen (yet).

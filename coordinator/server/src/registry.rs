@@ -112,6 +112,10 @@ impl Learned {
         Self { revision, observations, ..Self::default() }
     }
 
+    pub(crate) fn observations(&self) -> &Observations {
+        &self.observations
+    }
+
     /// Results that were looked at, by tool.
     pub(crate) fn results(&self) -> BTreeMap<String, u64> {
         self.observations.tools.iter().map(|(tool, observed)| (tool.clone(), observed.results)).collect()

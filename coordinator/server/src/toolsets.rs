@@ -13,7 +13,14 @@ use rewind_model::{
     Rendering, ToolName, ToolsetId,
 };
 
-use crate::{app::App, body::Body, pin, query::Query, refusal::Refusal, registry::Pinned};
+use crate::{
+    app::App,
+    body::Body,
+    pin,
+    query::Query,
+    refusal::Refusal,
+    registry::{Learned, Pinned},
+};
 
 /// Register a toolset: every MCP server in it is asked for its tools, and what they say is pinned. With
 /// `base` no server is asked: its tools are taken over.
@@ -95,12 +102,14 @@ pub(crate) async fn tools(
     let words = query.one("query")?;
     let limit = query.parsed("limit", parse_limit)?.unwrap_or(10);
     query.finish()?;
-    let pinned = app.registry.get(&app.store, &parse_id(&id)?).await?;
-    let found = tokio::task::spawn_blocking(move || found(&pinned, words.as_deref(), limit)).await;
+    let id = parse_id(&id)?;
+    let pinned = app.registry.get(&app.store, &id).await?;
+    let learned = pinned.learned(&app.store, &id).await?;
+    let found = tokio::task::spawn_blocking(move || found(&pinned, &learned, words.as_deref(), limit)).await;
     found.map(axum::Json).map_err(|error| Refusal::internal("search the toolset", &error))
 }
 
-fn found(pinned: &Pinned, words: Option<&str>, limit: usize) -> FoundTools {
+fn found(pinned: &Pinned, learned: &Learned, words: Option<&str>, limit: usize) -> FoundTools {
     let hits: Vec<(ToolName, Option<f32>)> = match words {
         Some(words) => {
             let hits = pinned.search().find(words, limit);
@@ -109,7 +118,7 @@ fn found(pinned: &Pinned, words: Option<&str>, limit: usize) -> FoundTools {
         None => pinned.toolset.tools().take(limit).map(|(tool, _)| (tool, None)).collect(),
     };
     let tools = hits.into_iter().map(|(tool, score)| {
-        let signature = rewind_schema::signature(&pinned.toolset, &tool).unwrap_or_default();
+        let signature = rewind_schema::signature(&pinned.toolset, learned.observations(), &tool).unwrap_or_default();
         FoundTool { tool, score, signature }
     });
     FoundTools { tools: tools.collect() }

@@ -1,6 +1,6 @@
 //! The workflows of a toolset that is being registered.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use rewind_model::{Digest, ProblemCode, RegisterWorkflow, Toolset, Workflow};
 use rewind_schema::{check_schema, normalize};
@@ -9,6 +9,8 @@ use crate::{app::App, pin::PinnedDocument, refusal::Refusal, registry::Pinned};
 
 /// Workflows of one toolset: each is type-checked a few times.
 const MOST: usize = 32;
+/// For all checks of one registration.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes of a workflow's name and of its description.
 const LONGEST_NAME: usize = 128;
 const LONGEST_TEXT: usize = 64 << 10;
@@ -26,9 +28,24 @@ pub(crate) async fn pin(
         return Ok(());
     }
     check_bounds(&workflows)?;
+    let checked = tokio::time::timeout(PATIENCE, check(app, document, &workflows)).await;
+    checked.unwrap_or_else(|_| {
+        invalid(format!("workflows: type-checking them takes over {PATIENCE:?}: give fewer, or simpler ones"))
+    })?;
+    for workflow in workflows.values() {
+        app.store.ask(|bus| bus.put_blob(workflow.script.as_bytes())).await?;
+    }
+    Ok(())
+}
+
+async fn check(
+    app: &App,
+    document: &mut PinnedDocument,
+    workflows: &BTreeMap<String, RegisterWorkflow>,
+) -> Result<(), Refusal> {
     document.toolset.workflows = workflows.iter().map(|(name, workflow)| (name.clone(), pinned(workflow))).collect();
     let own = Arc::new(Pinned::of(document.toolset.clone())?);
-    for (name, workflow) in &workflows {
+    for (name, workflow) in workflows {
         let (tools, learned) = match &workflow.toolset {
             Some(id) => {
                 let tools = app.registry.get(&app.store, id).await?;
@@ -45,11 +62,7 @@ pub(crate) async fn pin(
         }
         document.registration.workflows.insert(name.clone(), verdict.digest);
     }
-    refuse_cycles(app, &document.toolset, &workflows).await?;
-    for workflow in workflows.values() {
-        app.store.ask(|bus| bus.put_blob(workflow.script.as_bytes())).await?;
-    }
-    Ok(())
+    refuse_cycles(app, &document.toolset, workflows).await
 }
 
 fn invalid<T>(detail: String) -> Result<T, Refusal> {
@@ -87,7 +100,8 @@ fn pinned(workflow: &RegisterWorkflow) -> Workflow {
 }
 
 /// A workflow calls those that its script needs to be there to pass: found by leaving them out. One that
-/// has a toolset of its own calls only what was registered before, and so never comes back here.
+/// has a toolset of its own calls only what was registered before, and so never comes back here. What types
+/// cannot show (a name that is computed, `any`) is left to the depth that runs below runs may have.
 async fn refuse_cycles(
     app: &App,
     toolset: &Toolset,
@@ -108,7 +122,7 @@ async fn refuse_cycles(
         if free.is_empty() {
             let names: Vec<_> = left.keys().map(|name| name.as_str()).collect();
             return invalid(format!(
-                "workflows: {} call each other in a circle, or themselves: a run of one would never end",
+                "workflows: {} call each other in a circle, or themselves, or one that does: such a run would never end",
                 names.join(", ")
             ));
         }

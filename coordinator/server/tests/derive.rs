@@ -137,3 +137,32 @@ async fn only_the_tools_that_are_wanted_are_pinned() {
         assert_eq!(coordinator.post("/v1/toolsets", &with(wrong)).await.0, 422);
     }
 }
+
+#[tokio::test]
+async fn nothing_of_a_registration_is_lost_without_a_word() {
+    let nats = Nats::start();
+    let coordinator = Coordinator::start(&nats).await;
+    let send = async |body: &str| {
+        let request =
+            coordinator.request(reqwest::Method::POST, "/v1/toolsets").header("content-type", "application/json");
+        support::send(request.body(body.to_owned())).await
+    };
+    let tool = r#""host_tools": {"pay": {"description": "", "input_schema": {}}, "bad": {"description": "", "input_schema": 1}}"#;
+    let policies = |policies: &str| format!("{{{tool}, \"policies\": {{{policies}}}}}");
+    let (status, body) =
+        send(&policies(r#""host.pay": {"approval": "always"}, "host.bad": {"approval": "always"}"#)).await;
+    assert_eq!((status, &body["tools"]["host"]), (201, &json!(1)), "a tool that is left out costs no other: {body}");
+    for (wrong, said) in [
+        (policies(r#""host.pay": {"approval": "always"}, "host.pay": {"timeout": "2s"}"#), "twice"),
+        (policies(r#""host.pay": {"approval": true}"#), "approval"),
+        (policies(r#""host.nobody": {}"#), "names no tool"),
+        ("[]".to_owned(), "array"),
+    ] {
+        let (status, problem) = send(&wrong).await;
+        assert_eq!(status, 422, "{wrong}: {problem}");
+        let detail = problem["detail"].as_str().expect("a detail");
+        assert!(detail.contains(said) || said == "approval", "{wrong}: {detail}");
+    }
+    let error = json!({"mcp_servers": {"Error": {"url": "http://127.0.0.1:1/"}}});
+    assert_eq!(coordinator.post("/v1/toolsets", &error).await.1["type"], "/problems/invalid-toolset");
+}

@@ -1,7 +1,7 @@
 //! Payloads too large for a message, in an object store under their SHA-256.
 
+use async_nats::jetstream::object_store::InfoErrorKind;
 use rewind_model::{Digest, Json, Payload};
-use tokio::io::AsyncReadExt;
 
 use crate::{Bus, BusError, error::unavailable, names};
 
@@ -23,18 +23,36 @@ impl Bus {
     /// # Errors
     /// When NATS does not answer, or there is no such blob.
     pub async fn get_blob(&self, digest: Digest) -> Result<Vec<u8>, BusError> {
-        let store = self.jetstream.get_object_store(names::BLOBS).await.map_err(unavailable("open the blob store"))?;
-        let mut object = match store.get(digest.to_string()).await {
-            Ok(object) => object,
-            Err(error) if error.kind() == async_nats::jetstream::object_store::GetErrorKind::NotFound => {
-                return Err(BusError::BlobMissing(digest));
-            }
-            Err(error) => return Err(unavailable("read a blob")(error)),
-        };
-        let mut bytes = Vec::with_capacity(object.info().size);
-        object.read_to_end(&mut bytes).await.map_err(unavailable("read a blob"))?;
+        let bytes = self.read_blob(digest, usize::MAX).await?;
         // The same blob stored again at this moment can cut a read short.
         if Digest::of(&bytes) == digest { Ok(bytes) } else { Err(unavailable("read a blob")("it changed while read")) }
+    }
+
+    /// The blob's chunks, until there are `limit` bytes. One request a chunk: the client's own way makes a
+    /// consumer for each read, which stays with the server for a while, and a stream has 1,000 at most.
+    async fn read_blob(&self, digest: Digest, limit: usize) -> Result<Vec<u8>, BusError> {
+        let store = self.jetstream.get_object_store(names::BLOBS).await.map_err(unavailable("open the blob store"))?;
+        let info = match store.info(digest.to_string()).await {
+            Ok(info) => info,
+            Err(error) if error.kind() == InfoErrorKind::NotFound => return Err(BusError::BlobMissing(digest)),
+            Err(error) => return Err(unavailable("read a blob")(error)),
+        };
+        let stream = format!("OBJ_{}", names::BLOBS);
+        let stream = self.jetstream.get_stream_no_info(&stream).await.map_err(unavailable("read a blob"))?;
+        let subject = format!("$O.{}.C.{}", names::BLOBS, info.nuid);
+        let mut bytes = Vec::with_capacity(info.size.min(limit));
+        let mut next = 1;
+        for _ in 0..info.chunks {
+            if bytes.len() >= limit {
+                break;
+            }
+            let request = stream.raw_message_builder().sequence(next).next_by_subject(subject.as_str());
+            let chunk = request.send().await.map_err(unavailable("read a blob"))?;
+            next = chunk.sequence + 1;
+            bytes.extend_from_slice(&chunk.payload);
+        }
+        bytes.truncate(limit);
+        Ok(bytes)
     }
 
     /// How many bytes a blob has, whatever who names it says.
@@ -45,9 +63,7 @@ impl Bus {
         let store = self.jetstream.get_object_store(names::BLOBS).await.map_err(unavailable("open the blob store"))?;
         match store.info(digest.to_string()).await {
             Ok(info) => Ok(info.size as u64),
-            Err(error) if error.kind() == async_nats::jetstream::object_store::InfoErrorKind::NotFound => {
-                Err(BusError::BlobMissing(digest))
-            }
+            Err(error) if error.kind() == InfoErrorKind::NotFound => Err(BusError::BlobMissing(digest)),
             Err(error) => Err(unavailable("read a blob")(error)),
         }
     }
@@ -58,16 +74,7 @@ impl Bus {
     /// # Errors
     /// As [`Bus::get_blob`].
     pub async fn blob_head(&self, digest: Digest, limit: usize) -> Result<Vec<u8>, BusError> {
-        let store = self.jetstream.get_object_store(names::BLOBS).await.map_err(unavailable("open the blob store"))?;
-        let object = store.get(digest.to_string()).await;
-        let object = object.map_err(|error| match error.kind() {
-            async_nats::jetstream::object_store::GetErrorKind::NotFound => BusError::BlobMissing(digest),
-            _ => unavailable("read a blob")(error),
-        })?;
-        let mut bytes = Vec::with_capacity(limit);
-        let limit = u64::try_from(limit).unwrap_or(u64::MAX);
-        object.take(limit).read_to_end(&mut bytes).await.map_err(unavailable("read a blob"))?;
-        Ok(bytes)
+        self.read_blob(digest, limit).await
     }
 
     /// The JSON text of a payload, from the blob store where it is there.

@@ -16,6 +16,7 @@ mod problem;
 mod timestamp;
 mod toolset;
 mod trace;
+mod unique;
 
 pub use api::*;
 pub use call::{ErrorCode, Key, Outcome, Payload, Seq, ToolFailure, ToolName, ToolNameError};

@@ -18,6 +18,7 @@ pub struct Policy {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
     /// Sent again with the same key after an interruption.
@@ -29,6 +30,7 @@ pub enum Delivery {
 
 /// Does a person decide before a call is sent?
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Approval {
     #[default]

@@ -108,8 +108,8 @@ impl ProblemCode {
             Self::AlreadyDecided => (
                 "already-decided",
                 409,
-                "Somebody else was first",
-                "The detail says what was decided, by whom and when; a decision is not taken back.",
+                "There is nothing left to decide",
+                "The detail says what was decided, by whom and when, or that the run has ended; a decision is not taken back.",
             ),
             Self::ServerUnreachable => (
                 "server-unreachable",

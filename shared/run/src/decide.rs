@@ -158,7 +158,7 @@ impl Run {
                 };
                 vec![Record::Completed { at, seq, attempt: attempt.max(1), outcome }]
             }
-            Some(Phase::Queued | Phase::Sleeping | Phase::Parked { .. }) | None => Vec::new(),
+            Some(Phase::Queued { .. } | Phase::Sleeping | Phase::Parked { .. }) | None => Vec::new(),
         }
     }
 

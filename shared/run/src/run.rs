@@ -16,7 +16,7 @@ pub struct Run {
     owner: Option<Owner>,
     pending: BTreeMap<Seq, Pending>,
     in_flight: usize,
-    /// The tool call that was sent last for the first time: those queued have later numbers.
+    /// No call up to this one waits for a place.
     dequeued: Seq,
     made: Seq,
     logs: u32,
@@ -47,8 +47,10 @@ pub struct Pending {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Over the in-flight limit: goes out when another call ends.
-    Queued,
+    /// Over the in-flight limit: goes out as attempt number `attempt` when another call ends.
+    Queued {
+        attempt: u32,
+    },
     /// May have been sent, as attempt number `attempt` (from 1).
     Sent {
         attempt: u32,
@@ -238,7 +240,7 @@ impl Run {
             (_, Phase::BackingOff { .. } | Phase::Sleeping) => pending.effect(seq),
             (
                 _,
-                Phase::Queued
+                Phase::Queued { .. }
                 | Phase::Sent { .. }
                 | Phase::Parked { .. }
                 | Phase::Elsewhere { .. }
@@ -302,7 +304,7 @@ impl Run {
                 Phase::Sent { .. } | Phase::BackingOff { .. } | Phase::Elsewhere { .. } | Phase::Unknown { .. } => {
                     Ok(())
                 }
-                Phase::Queued | Phase::Parked { .. } => Err(Why::NotSent { seq: *seq, attempt: *attempt }),
+                Phase::Queued { .. } | Phase::Parked { .. } => Err(Why::NotSent { seq: *seq, attempt: *attempt }),
                 Phase::Sleeping => Err(Why::WrongKind(*seq)),
             },
             Record::Fired { seq, .. } => match self.pending.get(seq) {
@@ -350,16 +352,7 @@ impl Run {
                 }
                 self.give_place()
             }
-            Record::Approved { seq, .. } => match self.pending.get(seq).map(|pending| pending.phase) {
-                Some(Phase::Parked { attempt, reason }) => {
-                    self.in_flight += 1;
-                    if let Some(pending) = self.pending.get_mut(seq) {
-                        pending.approved |= reason == ParkReason::SchemaChanged;
-                    }
-                    self.send(*seq, attempt)
-                }
-                _ => Vec::new(),
-            },
+            Record::Approved { seq, .. } => self.approve(*seq),
             Record::Completed { seq, .. } | Record::Rejected { seq, .. } => self.complete(*seq),
             Record::Fired { seq, .. } => {
                 self.pending.remove(seq);
@@ -372,6 +365,21 @@ impl Run {
             Record::Waiting { .. } => Vec::new(),
             Record::Ended { end, .. } => self.end(end),
         }
+    }
+
+    /// It goes out, as soon as there is a place for it.
+    fn approve(&mut self, seq: Seq) -> Vec<Effect> {
+        let full = self.in_flight >= self.limits.calls_in_flight;
+        let Some(pending) = self.pending.get_mut(&seq) else { return Vec::new() };
+        let Phase::Parked { attempt, reason } = pending.phase else { return Vec::new() };
+        pending.approved |= reason == ParkReason::SchemaChanged;
+        if full {
+            pending.phase = Phase::Queued { attempt };
+            self.dequeued = self.dequeued.min(seq - 1);
+            return Vec::new();
+        }
+        self.in_flight += 1;
+        self.send(seq, attempt)
     }
 
     fn send(&mut self, seq: Seq, attempt: u32) -> Vec<Effect> {
@@ -404,7 +412,7 @@ impl Run {
             Call::Tool { terms: Terms { approval: true, .. }, .. } => {
                 Phase::Parked { reason: ParkReason::Approval, attempt: 1 }
             }
-            Call::Tool { .. } if self.in_flight >= self.limits.calls_in_flight => Phase::Queued,
+            Call::Tool { .. } if self.in_flight >= self.limits.calls_in_flight => Phase::Queued { attempt: 1 },
             Call::Tool { .. } => {
                 self.in_flight += 1;
                 self.dequeued = seq;
@@ -428,18 +436,15 @@ impl Run {
     /// A place among the calls in flight is free: the next one that waits for one goes out.
     fn give_place(&mut self) -> Vec<Effect> {
         self.in_flight -= 1;
-        // Calls that were let go after a decision may be over the limit.
-        if self.in_flight >= self.limits.calls_in_flight {
-            return Vec::new();
-        }
-        let mut later = self.pending.range_mut(self.dequeued + 1..);
-        let Some((seq, next)) = later.find(|(_, pending)| pending.phase == Phase::Queued) else {
-            return Vec::new();
-        };
+        let later = self.pending.range(self.dequeued + 1..);
+        let next = later.into_iter().find_map(|(seq, pending)| match pending.phase {
+            Phase::Queued { attempt } => Some((*seq, attempt)),
+            _ => None,
+        });
+        let Some((seq, attempt)) = next else { return Vec::new() };
         self.in_flight += 1;
-        self.dequeued = *seq;
-        next.phase = Phase::Sent { attempt: 1 };
-        next.effect(*seq).into_iter().collect()
+        self.dequeued = seq;
+        self.send(seq, attempt)
     }
 
     fn end(&mut self, end: &End) -> Vec<Effect> {
@@ -454,7 +459,7 @@ impl Run {
         let calls = std::mem::take(&mut self.pending)
             .into_iter()
             .filter(|(_, pending)| {
-                !matches!(pending.phase, Phase::Queued | Phase::Parked { .. } | Phase::Unknown { .. })
+                !matches!(pending.phase, Phase::Queued { .. } | Phase::Parked { .. } | Phase::Unknown { .. })
             })
             .map(|(seq, pending)| Effect::Abandon { seq, call: pending.call });
         deadline.into_iter().chain(calls).collect()
@@ -464,7 +469,7 @@ impl Run {
 impl Pending {
     fn effect(&self, seq: Seq) -> Option<Effect> {
         match (&self.call, self.phase) {
-            (_, Phase::Queued | Phase::Parked { .. } | Phase::Elsewhere { .. } | Phase::Unknown { .. }) => None,
+            (_, Phase::Queued { .. } | Phase::Parked { .. } | Phase::Elsewhere { .. } | Phase::Unknown { .. }) => None,
             (_, Phase::Sent { attempt }) => Some(Effect::Dispatch { seq, attempt }),
             (_, Phase::BackingOff { until, .. }) => Some(Effect::Arm { seq, at: until }),
             (Call::Sleep { until }, Phase::Sleeping) => Some(Effect::Arm { seq, at: *until }),

@@ -425,9 +425,10 @@ fn a_parked_call_waits_for_one_decision() {
     let approved = Record::Approved { at: at(4), seq: 1, decision: "a".into(), by: Some("ada".into()) };
     assert_eq!(step(&mut run, at(4), decide(1, "a", true)), [approved]);
     assert!(step(&mut run, at(4), decide(1, "b", false)).is_empty(), "the first one has won");
-    assert_eq!(run.outstanding()[&1].phase, Phase::Sent { attempt: 1 });
-    assert_eq!(step(&mut run, at(5), answer(1, 1, "0")).len(), 1);
-    assert_eq!(run.outstanding()[&3].phase, Phase::Queued, "its place was one too many");
+    assert_eq!(run.outstanding()[&1].phase, Phase::Queued { attempt: 1 }, "another one has the only place");
+    assert_eq!(step(&mut run, at(5), answer(2, 1, "0")).len(), 1);
+    assert_eq!(run.outstanding()[&1].phase, Phase::Sent { attempt: 1 }, "it was made first");
+    assert_eq!(run.outstanding()[&3].phase, Phase::Queued { attempt: 1 });
     let rejected = step(&mut run, at(6), decide(4, "c", false));
     assert!(matches!(&rejected[..], [Record::Rejected { failure, .. }] if failure.code == ErrorCode::Rejected));
     assert_eq!(step(&mut run, at(7), Input::Cancel), [Record::Ended { at: at(7), end: End::Cancelled }]);

@@ -12,7 +12,8 @@ use crate::{
 };
 
 /// What the module exports besides its servers. A server of such a name would not be reachable.
-const OWN: [&str; 4] = ["host", "sleep", "ToolError", "workflows"];
+/// `Error` is what `ToolError` extends, and calls of `fetch` go by the name of `http`.
+const OWN: [&str; 6] = ["Error", "host", "http", "sleep", "ToolError", "workflows"];
 /// Types that the module's own declarations define or use.
 pub(crate) const OWN_TYPES: [&str; 15] = [
     "Args",
@@ -73,7 +74,7 @@ fn render_as(toolset: &Toolset, observations: &Observations, full: bool, strict:
         exports.push(Export::of_workflows(&toolset.workflows, &mut aliases, full));
     }
     if full {
-        exports.iter_mut().for_each(|export| export.learn(observations));
+        exports.iter_mut().for_each(|export| export.learn(observations, strict));
     }
     let tools = exports.iter_mut().flat_map(|export| &mut export.tools);
     aliases.settle(tools.flat_map(Signature::types));
@@ -134,7 +135,7 @@ fn module<'a>(
         printer.out.push_str("/** What results looked like so far; no promise. */\ninterface Observed{\n");
         for (tool, observed) in &learned.tools {
             write!(printer.out, "{}:", name::string(tool)).expect("a String takes every write");
-            printer.value(&learned::of(&observed.shape), 0);
+            printer.value(&learned::of(&observed.shape, false), 0);
             writeln!(printer.out, " // @observed {}", results(observed.results)).expect("a String takes every write");
         }
         printer.out.push_str("}\n");
@@ -174,10 +175,10 @@ impl<'a> Export<'a> {
         Self { name: Toolset::WORKFLOWS, about: Some(about), tools }
     }
 
-    fn learn(&mut self, observations: &'a Observations) {
+    fn learn(&mut self, observations: &'a Observations, strict: bool) {
         for signature in &mut self.tools {
             if let Some(observed) = observations.tools.get(&format!("{}.{}", self.name, signature.name)) {
-                signature.learn(observed);
+                signature.learn(observed, strict);
             }
         }
     }

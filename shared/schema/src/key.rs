@@ -15,14 +15,44 @@ pub(crate) fn is_data(key: &str) -> bool {
         || looks_random(name)
 }
 
-/// Ids (`cus_9s6XKzkNRiz8i3`, `T024BE7LD`, `a3f9c0d2`) mix digits and letters; names (`address1`, `sha256`,
-/// `x509_cert`, `base64Data`) have one number, if any.
+/// Words with several digits that programmers use.
+const NUMBERED: [&str; 26] = [
+    "base32", "base64", "ec2", "fp16", "fp32", "h264", "h265", "http2", "i18n", "int16", "int32", "int64", "ipv4",
+    "ipv6", "iso3166", "iso8601", "k8s", "l10n", "oauth2", "p50", "p90", "p95", "p99", "utf16", "utf8", "x509",
+];
+
+/// Ids (`cus_9s6XKzkNRiz8i3`, `user_42`, `T024BE7LD`, `deadbeef`) mix digits and letters, or are hexadecimal, or
+/// go on and on; names (`address1`, `sha256`, `x509_cert`, `base64Data`) have one digit, or a known number.
 fn looks_random(name: &str) -> bool {
-    name.split(['_', '-', '$', ':']).any(|word| {
-        let digits = word.bytes().filter(u8::is_ascii_digit).count();
-        let kinds: Vec<bool> = word.bytes().map(|b| b.is_ascii_digit()).collect();
-        let changes = kinds.windows(2).filter(|pair| pair[0] != pair[1]).count();
-        digits > 4 || changes > 2 || (digits > 0 && digits < word.len() && kinds.first() == Some(&true) && digits > 2)
+    words(name).any(|word| {
+        let lower = word.to_ascii_lowercase();
+        let digits = lower.bytes().filter(u8::is_ascii_digit).count();
+        let known = NUMBERED.contains(&lower.as_str())
+            || ["sha", "md", "crc", "uint"]
+                .iter()
+                .any(|hash| lower.strip_prefix(hash).is_some_and(|rest| rest.len() == digits));
+        let hexadecimal = lower.len() >= 8 && lower.bytes().all(|b| b.is_ascii_hexdigit());
+        let shouted = word.len() >= 12 && word.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
+        (digits > 1 && !known) || hexadecimal || shouted || word.len() > LONGEST_WORD
+    })
+}
+
+/// A word of a name is rarely longer.
+const LONGEST_WORD: usize = 20;
+
+/// `createdAt` and `created_at` are two words; digits belong to the word before them.
+fn words(name: &str) -> impl Iterator<Item = &str> {
+    name.split(['_', '-', '$', ':']).flat_map(|part| {
+        let bytes = part.as_bytes();
+        let humps =
+            (1..bytes.len()).filter(move |at| bytes[*at].is_ascii_uppercase() && !bytes[at - 1].is_ascii_uppercase());
+        let ends: Vec<usize> = humps.chain([part.len()]).collect();
+        let mut start = 0;
+        ends.into_iter().map(move |end| {
+            let word = &part[start..end];
+            start = end;
+            word
+        })
     })
 }
 

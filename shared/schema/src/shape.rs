@@ -17,6 +17,12 @@ const MEMBERS: usize = 128;
 /// scalars of one type.
 const ALIKE: usize = 8;
 const ALIKE_SCALARS: usize = 32;
+/// Seen over several results: with so many members that are not always there and are objects or arrays, or
+/// with so many members of which none is always there, it is a map, too.
+const SOMETIMES: usize = 6;
+const NEVER_ALWAYS: usize = 12;
+/// Tools of one toolset that are observed.
+const TOOLS: usize = 2_000;
 /// The largest integer up to which a double holds every one.
 const EXACT: u64 = 1 << 53;
 
@@ -158,7 +164,14 @@ impl Members {
     }
 
     fn bounded(members: BTreeMap<String, Member>) -> Self {
-        if members.len() > MEMBERS || members.keys().any(|name| key::is_data(name)) {
+        // Each of these stays true when more is seen, so that the order of joining does not matter.
+        let sometimes = members.values().filter(|member| !member.required && !member.shape.is_scalar()).count();
+        let never_always = members.len() >= NEVER_ALWAYS && members.values().all(|member| !member.required);
+        if members.len() > MEMBERS
+            || sometimes >= SOMETIMES
+            || never_always
+            || members.keys().any(|name| key::is_data(name))
+        {
             Self::map(members)
         } else {
             Self::Named(members)
@@ -240,17 +253,17 @@ impl Observed {
         self.depth == other.depth && self.shape == other.shape
     }
 
-    /// With fewer levels, if it has more than one.
-    fn shallower(&mut self) -> bool {
-        let more = self.depth > 1;
-        self.depth = self.depth.saturating_sub(1).max(1);
+    /// With fewer levels; without any, all that is said of an object is that it was one.
+    fn shallower(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
         self.shape.cut(self.depth);
-        more
     }
 
     fn bounded(mut self) -> Self {
         self.shape.cut(self.depth);
-        while self.shape.nodes() > NODES && self.shallower() {}
+        while self.shape.nodes() > NODES && self.depth > 0 {
+            self.shallower();
+        }
         self
     }
 }
@@ -272,6 +285,9 @@ impl Observations {
     pub fn merge(&mut self, more: &Self) {
         self.v = 1;
         for (tool, observed) in &more.tools {
+            if self.tools.len() >= TOOLS && !self.tools.contains_key(tool) {
+                continue;
+            }
             let joined = match self.tools.remove(tool) {
                 Some(known) => known.join(observed.clone()),
                 None => observed.clone(),
@@ -282,7 +298,7 @@ impl Observations {
         let size = |observed: &Observed| observed.shape.nodes() * 60 + 100;
         while self.tools.values().map(size).sum::<usize>() > Self::LARGEST {
             let largest =
-                self.tools.values_mut().filter(|observed| observed.depth > 1).max_by_key(|observed| size(observed));
+                self.tools.values_mut().filter(|observed| observed.depth > 0).max_by_key(|observed| size(observed));
             match largest {
                 Some(largest) => largest.shallower(),
                 None => break,

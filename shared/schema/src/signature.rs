@@ -6,8 +6,17 @@ use rewind_model::{Tool, ToolName, Toolset, Workflow};
 use serde_json::Value;
 
 use crate::{
-    alias::Aliases, comment, declarations::OWN_TYPES, doc::Doc, kinds::Kinds, learned, lower::Lowering, name,
-    print::Printer, shape::Observed, ty::Type,
+    alias::Aliases,
+    comment,
+    declarations::OWN_TYPES,
+    doc::Doc,
+    kinds::Kinds,
+    learned,
+    lower::Lowering,
+    name,
+    print::Printer,
+    shape::{Observations, Observed},
+    ty::Type,
 };
 
 #[derive(Debug)]
@@ -28,10 +37,14 @@ pub(crate) struct Signature<'a> {
 
 /// One tool as the compact rendering has it: the types that it uses, a line each, then
 /// `export.name:Tool<…> // what it does`. `None` when the toolset has no such tool.
-pub fn signature(toolset: &Toolset, name: &ToolName) -> Option<String> {
+pub fn signature(toolset: &Toolset, observations: &Observations, name: &ToolName) -> Option<String> {
     let (_, tool) = toolset.tool(name)?;
+    let observed = observations.tools.get(&name.to_string());
     let mut aliases = Aliases::new(&OWN_TYPES);
     let mut signature = Signature::of_tool(&name.name, tool, &mut aliases, false);
+    if let Some(observed) = observed {
+        signature.learn(observed, false);
+    }
     aliases.settle(signature.types());
     signature.leave_open();
     let arguments = aliases.reached([&signature.arguments].into_iter());
@@ -86,9 +99,9 @@ impl<'a> Signature<'a> {
     }
 
     /// A tool without an output schema gets the type of the results that were seen.
-    pub(crate) fn learn(&mut self, observed: &'a Observed) {
+    pub(crate) fn learn(&mut self, observed: &'a Observed, strict: bool) {
         if self.is_tool && self.result.is_none() {
-            self.result = Some(learned::of(&observed.shape));
+            self.result = Some(learned::of(&observed.shape, strict));
             self.observed = Some(observed.results);
         }
     }
@@ -145,8 +158,10 @@ impl<'a> Signature<'a> {
             self.print_promise(printer, 0);
         }
         let sentence = comment::sentence(self.description);
-        if !sentence.is_empty() {
-            write!(printer.out, " // {sentence}").expect("a String takes every write");
+        let observed = self.observed.map(|count| format!("@observed {}", results(count)));
+        let remarks: Vec<String> = [sentence].into_iter().filter(|text| !text.is_empty()).chain(observed).collect();
+        if !remarks.is_empty() {
+            write!(printer.out, " // {}", remarks.join("; ")).expect("a String takes every write");
         }
     }
 

@@ -217,7 +217,7 @@ impl<'a> Type<'a> {
         for part in parts {
             match part {
                 Type::Never => {}
-                Type::Unknown(_) => return part,
+                Type::Unknown(_) | Type::Named("any") => return part,
                 Type::Union(inner) => flat.extend(inner),
                 Type::But(texts) => {
                     but = Some(but.map_or(texts.clone(), |known| {

@@ -68,7 +68,7 @@ async fn an_approval_is_waited_for_through_any_crash_and_counts_once() -> anyhow
     let run = cluster.api.start(&toolset, PAY, json!({"n": 7})).await?.id;
     let call = parked(&cluster, &run).await?;
     ensure!((call.tool.to_string().as_str(), call.reason.as_str()) == ("shop.effect", "approval"), "{call:?}");
-    ensure!(call.arguments.as_str() == r#"{"n":7}"#, "{call:?}");
+    ensure!(call.arguments.text == r#"{"n":7}"#, "{call:?}");
     // It waits outside of memory, longer than an attempt may take, and whatever dies meanwhile.
     eventually("the run waits", || async {
         (cluster.api.run(&run).await.ok()?.status == RunStatus::Waiting).then_some(())

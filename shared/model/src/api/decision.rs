@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Json, Key, RunId, Seq, Timestamp, ToolName};
+use crate::{Excerpt, Key, RunId, Seq, Timestamp, ToolName};
 
 /// Body of `…/approve`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -38,8 +38,8 @@ pub struct ParkedCall {
     pub key: Key,
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub tool: ToolName,
-    #[cfg_attr(feature = "openapi", schema(value_type = Value))]
-    pub arguments: Json,
+    /// JSON, cut to 8 KiB for display: bytes and digest of the whole are beside it.
+    pub arguments: Excerpt,
     /// `approval`, or `schema_changed`: it does not match what its tool is by now; `detail` says how.
     pub reason: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]

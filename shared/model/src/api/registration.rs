@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Approval, Delivery, ToolsetId};
+use crate::{Approval, Delivery, ToolsetId, unique};
 
 /// Body of `POST /v1/toolsets`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -18,16 +18,16 @@ pub struct RegisterToolset {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub base: Option<ToolsetId>,
     /// Name in `rewind:tools` → server.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "unique::map")]
     pub mcp_servers: BTreeMap<String, RegisterMcpServer>,
     /// Name → host tool.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "unique::map")]
     pub host_tools: BTreeMap<String, RegisterHostTool>,
     /// `server.tool` or `host.tool` → how it is called; `server.*` is the default of a server's tools.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "unique::map")]
     pub policies: BTreeMap<String, RegisterPolicy>,
     /// Name → script that other scripts call as a tool.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "unique::map")]
     pub workflows: BTreeMap<String, RegisterWorkflow>,
 }
 
@@ -64,7 +64,6 @@ pub struct RegisterMcpServer {
 #[serde(deny_unknown_fields)]
 pub struct RegisterPolicy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub delivery: Option<Delivery>,
     /// Of one attempt, such as `30s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,7 +71,6 @@ pub struct RegisterPolicy {
     #[serde(default)]
     pub retry: RegisterRetry,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub approval: Option<Approval>,
 }
 

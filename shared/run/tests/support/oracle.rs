@@ -14,7 +14,7 @@ pub(crate) fn outstanding(records: &[Record], in_flight: usize) -> BTreeMap<Seq,
         match record {
             Record::Called { seq, call: Call::Tool { terms, .. }, .. } => {
                 let parked = Phase::Parked { reason: ParkReason::Approval, attempt: 1 };
-                phases.insert(*seq, if terms.approval { parked } else { Phase::Queued });
+                phases.insert(*seq, if terms.approval { parked } else { Phase::Queued { attempt: 1 } });
                 if terms.at_most_once {
                     once.insert(*seq);
                 }
@@ -29,7 +29,7 @@ pub(crate) fn outstanding(records: &[Record], in_flight: usize) -> BTreeMap<Seq,
             Record::Approved { seq, .. } => match phases.get_mut(seq) {
                 Some(phase @ Phase::Parked { .. }) => {
                     let Phase::Parked { attempt, .. } = *phase else { unreachable!() };
-                    *phase = Phase::Sent { attempt };
+                    *phase = Phase::Queued { attempt };
                 }
                 other => panic!("a decision about {other:?}"),
             },
@@ -62,8 +62,10 @@ pub(crate) fn outstanding(records: &[Record], in_flight: usize) -> BTreeMap<Seq,
 fn send_what_fits(phases: &mut BTreeMap<Seq, Phase>, in_flight: usize) {
     let sent = |phase: &Phase| matches!(phase, Phase::Sent { .. } | Phase::BackingOff { .. } | Phase::Unknown { .. });
     while phases.values().filter(|phase| sent(phase)).count() < in_flight {
-        let Some(first) = phases.values_mut().find(|phase| **phase == Phase::Queued) else { return };
-        *first = Phase::Sent { attempt: 1 };
+        let queued = |phase: &&mut Phase| matches!(phase, Phase::Queued { .. });
+        let Some(first) = phases.values_mut().find(queued) else { return };
+        let Phase::Queued { attempt } = *first else { return };
+        *first = Phase::Sent { attempt };
     }
 }
 
@@ -79,7 +81,7 @@ pub(crate) fn pending(records: &[Record], in_flight: usize) -> Vec<Effect> {
     outstanding(records, in_flight)
         .into_iter()
         .filter_map(|(seq, phase)| match phase {
-            Phase::Queued | Phase::Parked { .. } | Phase::Elsewhere { .. } | Phase::Unknown { .. } => None,
+            Phase::Queued { .. } | Phase::Parked { .. } | Phase::Elsewhere { .. } | Phase::Unknown { .. } => None,
             Phase::Sent { attempt } => Some(Effect::Dispatch { seq, attempt }),
             Phase::BackingOff { until, .. } => Some(Effect::Arm { seq, at: until }),
             Phase::Sleeping => Some(Effect::Arm { seq, at: sleeps[&seq] }),

@@ -170,7 +170,7 @@ impl Live {
             | Phase::BackingOff { attempt, .. }
             | Phase::Elsewhere { attempt }
             | Phase::Unknown { attempt } => Some(attempt),
-            Phase::Queued | Phase::Sleeping | Phase::Parked { .. } => None,
+            Phase::Queued { .. } | Phase::Sleeping | Phase::Parked { .. } => None,
         }
     }
 
@@ -372,7 +372,7 @@ impl Live {
     pub(crate) fn others_wake(&self) -> bool {
         let by_others = |phase: &Phase, call: &Call| match (phase, call) {
             (Phase::Sent { .. }, call @ Call::Tool { .. }) => call.is_queued_elsewhere(),
-            (Phase::Queued | Phase::Sleeping | Phase::BackingOff { .. }, _) => true,
+            (Phase::Queued { .. } | Phase::Sleeping | Phase::BackingOff { .. }, _) => true,
             (Phase::Parked { .. } | Phase::Elsewhere { .. }, _) => true,
             (Phase::Unknown { .. }, _) => false,
             (Phase::Sent { .. }, Call::Sleep { .. }) => false,
