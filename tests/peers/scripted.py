@@ -4,7 +4,7 @@
 
 Prints one JSON line, {"url": ..., "control": ...}, once it listens. A scenario is a JSON object whose
 members are the fields of `Scenario`. `POST /control` changes some of them while it runs, and with
-`"forget": true` ends every session; `GET /control` tells what the server has seen. What a call does is decided by the tool's name: see the
+`"forget": true` ends every session, with `"tell": true` says on every session's stream that the tools have changed; `GET /control` tells what the server has seen. What a call does is decided by the tool's name: see the
 functions named `tool_...`.
 """
 
@@ -40,6 +40,8 @@ class Scenario:
     results: dict[str, Any] = field(default_factory=dict)
     # Tools whose calls are refused as unknown (-32602).
     refuse: list[str] = field(default_factory=list)
+    # It says that it tells of changes of its tools, on the stream of a session: see "tell" of `POST /control`.
+    announce: bool = False
     # Latency of every call, in milliseconds.
     latency_ms: int = 0
 
@@ -70,6 +72,7 @@ class Server:
         self.attempts: Counter[str] = Counter()
         self.abandoned = 0  # calls of `hang` and `slow` whose client went away
         self.requests: list[dict[str, Any]] = []
+        self.listeners: list[Any] = []  # writers of sessions' streams
         self.parked: dict[str, dict[str, Any]] = {}  # event id -> answer, for `resume`
 
     # -- HTTP ----------------------------------------------------------------------------------------
@@ -118,6 +121,9 @@ class Server:
             changes = json.loads(body)
             if changes.pop("forget", False):
                 self.sessions.clear()
+            if changes.pop("tell", False):
+                for listener in self.listeners:
+                    event(listener, {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
             for name, value in changes.items():
                 assert name in {field.name for field in fields(Scenario)}, name
                 setattr(self.scenario, name, value)
@@ -137,7 +143,7 @@ class Server:
                 self.sessions[session] = 0
                 result = {
                     "protocolVersion": "2025-11-25",
-                    "capabilities": {"tools": {}},
+                    "capabilities": {"tools": {"listChanged": self.scenario.announce}},
                     "serverInfo": {"name": "scripted", "version": "1"},
                     "instructions": "Expect the worst.",
                 }
@@ -189,6 +195,10 @@ class Server:
             respond(writer, 200, answer_to(message, result))
 
     def resume(self, headers: dict[str, str], writer) -> None:
+        if "last-event-id" not in headers and self.scenario.announce:
+            begin_stream(writer)
+            self.listeners.append(writer)
+            return
         answer = self.parked.pop(headers.get("last-event-id", ""), None)
         if answer is None:
             return respond(writer, 405, None)

@@ -32,6 +32,17 @@ impl Peer {
         Self::spawn(&mut command).await
     }
 
+    /// `peers/moving.py`: MCP of 2026-07-28, and a tool that changes.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn moving(cluster: &Cluster) -> anyhow::Result<Self> {
+        let tools = cluster.tools();
+        let mut command = Command::new(tools.python());
+        command.arg(tools.peer("moving.py")).stderr(Stdio::null());
+        Self::spawn(&mut command).await
+    }
+
     /// The worker of the SDK's example, `refunds`.
     ///
     /// # Errors

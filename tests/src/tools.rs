@@ -36,6 +36,10 @@ impl Tools {
     pub fn refunds(&self) -> PathBuf {
         self.bin.join("examples/refunds")
     }
+    /// The SDK's example with a tool that is answered later.
+    pub fn questions(&self) -> PathBuf {
+        self.bin.join("examples/questions")
+    }
     pub fn python(&self) -> PathBuf {
         self.root.join(".tools/py/bin/python")
     }

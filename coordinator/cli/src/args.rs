@@ -169,6 +169,12 @@ pub(crate) enum RunCommand {
     Journal { id: RunId },
     /// End a run, in whatever state it is.
     Cancel { id: RunId },
+    /// Start a run from a run's history, with a corrected script, another toolset or another input; prints its id,
+    /// or with --wait its result.
+    #[command(after_help = Exit::HELP)]
+    Fork(ForkArgs),
+    /// A run's calls and results as one JSON document, for `run start --cassette`.
+    Cassette { id: RunId },
 }
 
 /// Calls that wait for a decision: list them, let them go, or end them.
@@ -244,7 +250,42 @@ pub(crate) struct StartArgs {
     /// The run fails if it has not ended by then: a duration from now, such as 30m, or a time (RFC 3339).
     #[arg(long, value_name = "WHEN")]
     pub(crate) deadline: Option<String>,
+    /// Where events of the run are sent, besides the installation's endpoints.
+    #[arg(long, value_name = "URL")]
+    pub(crate) webhook: Option<String>,
+    /// Call no tool: calls get the outcomes that `run cassette` wrote to this file, and its input is the default.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cassette: Option<PathBuf>,
+    /// Call no tool: the result is the calls that the script makes before it needs the result of one.
+    #[arg(long)]
+    pub(crate) plan: bool,
     /// Wait for the end, and print the result (an error on stderr).
+    #[arg(long)]
+    pub(crate) wait: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ForkArgs {
+    /// The run that is forked; it goes on, or waits, as it did.
+    pub(crate) id: RunId,
+    /// TypeScript; `-` is stdin. The run's own if absent.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+    #[arg(long, value_name = "ID")]
+    pub(crate) toolset: Option<ToolsetId>,
+    /// The input as JSON, or @FILE; @- is stdin.
+    #[arg(long, value_name = "JSON|@FILE")]
+    pub(crate) input: Option<String>,
+    /// Instead of the run's own; may be given several times.
+    #[arg(long = "label", value_name = "K=V", value_parser = parse_label)]
+    pub(crate) labels: Vec<(String, String)>,
+    /// The same key returns the same run.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) deadline: Option<String>,
+    #[arg(long, value_name = "URL")]
+    pub(crate) webhook: Option<String>,
     #[arg(long)]
     pub(crate) wait: bool,
 }

@@ -117,6 +117,7 @@ fn policy(policy: &Policy) -> String {
     let parts = [
         (policy.delivery != usual.delivery).then(|| "at most once".to_owned()),
         (policy.approval != usual.approval).then(|| "approval".to_owned()),
+        policy.park_limit.map(|limit| format!("parked up to {}", format_duration(limit))),
         (policy.timeout != usual.timeout).then(|| format_duration(policy.timeout)),
         (policy.retry != usual.retry).then(|| format!("{} attempts", policy.retry.max_attempts)),
     ];

@@ -28,12 +28,13 @@ use crate::{
     auth::{self, Keys},
     body::BODY_LIMIT,
     config::Config,
-    decisions, drift, health,
+    decisions, drift, fork, health,
     lead::Cluster,
     listen, openapi, problem_pages,
     projection::Projection,
     refusal::Refusal,
     registry::Registry,
+    retention::{self, Retention},
     runs,
     store::Store,
     toolsets,
@@ -82,7 +83,7 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
     });
     let listener = TcpListener::bind(config.listen).await.with_context(|| format!("--listen {}", config.listen))?;
     tracing::info!(listen = %listener.local_addr()?, %nats, "the API answers");
-    let background = background(Arc::clone(&app), nats, bootstrap_key);
+    let background = background(Arc::clone(&app), nats, bootstrap_key, config.retention);
     let requests = listen::serve(listener, router(Arc::clone(&app)), listen::HEADERS, &stopping);
     let served = tokio::select! {
         failed = background => failed,
@@ -116,7 +117,12 @@ fn parse_key(key: &Secret<String>) -> anyhow::Result<ApiKey> {
 
 /// Connects, however long that takes, and then keeps the projection and the cluster going. Returns
 /// only when NATS refuses us, or by a fault.
-async fn background(app: Arc<App>, nats: rewind_bus::Url, bootstrap_key: Option<ApiKey>) -> anyhow::Result<()> {
+async fn background(
+    app: Arc<App>,
+    nats: rewind_bus::Url,
+    bootstrap_key: Option<ApiKey>,
+    retention: Retention,
+) -> anyhow::Result<()> {
     let bus = Bus::connect(&nats, "rewind-coordinator").await.context("NATS")?;
     if let Some(key) = bootstrap_key {
         while let Err(error) = bus.put_key(key.hash(), &KeyRecord { role: Role::Admin }).await {
@@ -130,6 +136,14 @@ async fn background(app: Arc<App>, nats: rewind_bus::Url, bootstrap_key: Option<
         let (app, bus) = (Arc::clone(&app), bus.clone());
         async move { app.projection.follow(&bus).await }
     });
+    let forget = tokio::spawn({
+        let (app, bus) = (Arc::clone(&app), bus.clone());
+        async move { retention::follow(&app, &bus).await }
+    });
+    let purge = tokio::spawn({
+        let (app, bus) = (Arc::clone(&app), bus.clone());
+        async move { retention::run(&app, &bus, retention).await }
+    });
     let lead = app.tasks.spawn({
         let app = Arc::clone(&app);
         async move { app.cluster.run(&bus, &app.stopping).await }
@@ -137,6 +151,8 @@ async fn background(app: Arc<App>, nats: rewind_bus::Url, bootstrap_key: Option<
     // Neither ends but by a fault, unless told to; without it this process would only look alive.
     tokio::select! {
         ended = follow => ended.context("following the journal")?,
+        ended = forget => ended.context("following what is purged")?,
+        ended = purge => ended.context("purging ended runs")?,
         ended = lead => ended.context("watching the cluster")?,
     }
     anyhow::ensure!(app.stopping.is_cancelled(), "a task that never ends has ended");
@@ -169,6 +185,8 @@ fn routes(app: &Arc<App>) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(runs::create, runs::list))
         .routes(routes!(runs::read))
         .routes(routes!(runs::journal))
+        .routes(routes!(fork::fork))
+        .routes(routes!(fork::cassette))
         .routes(routes!(decisions::cancel))
         .routes(routes!(decisions::approve))
         .routes(routes!(decisions::reject))

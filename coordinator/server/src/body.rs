@@ -20,16 +20,19 @@ const DRAINED: usize = 64 << 20;
 /// A client that has not sent its body after this long is not served.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The request's body as a `T`.
-#[derive(Debug)]
-pub(crate) struct Body<T>(pub(crate) T);
+/// Of a body that may hold a cassette.
+pub(crate) const LARGE_BODY: usize = 32 << 20;
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+/// The request's body as a `T`; of at most `LIMIT` bytes.
+#[derive(Debug)]
+pub(crate) struct Body<T, const LIMIT: usize = BODY_LIMIT>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned, const LIMIT: usize> FromRequest<S> for Body<T, LIMIT> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Refusal> {
         require_json(&request)?;
-        let body = tokio::time::timeout(PATIENCE, read(request)).await;
+        let body = tokio::time::timeout(PATIENCE, read(request, LIMIT)).await;
         let slow = |_| Refusal::new(ProblemCode::InvalidRequest, format!("the body did not come within {PATIENCE:?}"));
         parse(&body.map_err(slow)??).map(Self)
     }
@@ -47,7 +50,7 @@ fn require_json(request: &Request) -> Result<(), Refusal> {
 
 /// Reads the body, if it is within the limit. What is over it is read, too, and forgotten: a client
 /// that is cut off while it sends sees a broken connection instead of the answer.
-async fn read(request: Request) -> Result<Vec<u8>, Refusal> {
+async fn read(request: Request, limit: usize) -> Result<Vec<u8>, Refusal> {
     let mut body = Vec::new();
     let mut bytes = 0;
     let mut chunks = request.into_body().into_data_stream();
@@ -57,14 +60,14 @@ async fn read(request: Request) -> Result<Vec<u8>, Refusal> {
         if bytes > DRAINED {
             break;
         }
-        if bytes > BODY_LIMIT {
+        if bytes > limit {
             body = Vec::new();
         } else {
             body.extend_from_slice(&chunk);
         }
     }
-    if bytes > BODY_LIMIT {
-        return Err(Refusal::new(ProblemCode::BodyTooLarge, format!("the limit is {BODY_LIMIT} bytes")));
+    if bytes > limit {
+        return Err(Refusal::new(ProblemCode::BodyTooLarge, format!("the limit is {limit} bytes")));
     }
     Ok(body)
 }

@@ -24,6 +24,8 @@ pub(crate) struct Config {
     #[arg(long, env = "REWIND_ALLOW_STDIO")]
     pub(crate) allow_stdio: bool,
     #[command(flatten)]
+    pub(crate) retention: crate::retention::Retention,
+    #[command(flatten)]
     pub(crate) telemetry: rewind_service::TelemetryArgs,
 }
 

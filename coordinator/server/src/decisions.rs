@@ -21,7 +21,7 @@ use crate::{
 /// A request is answered after this long, whether its run's node has heard of it or not.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks at the journal.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(3);
 const LONGEST_LOOK: Duration = Duration::from_millis(500);
 const LONGEST_NAME: usize = 256;
 const LONGEST_MESSAGE: usize = 8 << 10;
@@ -180,6 +180,8 @@ struct Found {
     detail: String,
     since: Timestamp,
     decided: Option<(String, MadeDecision)>,
+    /// Decisions about it when it was parked before.
+    before: Vec<(String, MadeDecision)>,
     run_ended: bool,
 }
 
@@ -213,6 +215,10 @@ async fn decide(
     loop {
         let found = find_all(app, &run).await?.into_iter().find(|found| found.seq == seq);
         let found = found.ok_or_else(|| unknown(&seq.to_string()))?;
+        // It may be parked again by now, for another reason.
+        if let Some((_, made)) = found.before.into_iter().find(|(made, _)| *made == decision) {
+            return Ok(axum::Json(made).into_response());
+        }
         match found.decided {
             Some((winner, made)) if winner == decision || made.approved == approved => {
                 return Ok(axum::Json(made).into_response());
@@ -247,7 +253,7 @@ fn too_late(made: &MadeDecision) -> Refusal {
 async fn find_all(app: &App, run: &RunId) -> Result<Vec<Found>, Refusal> {
     let stored = app.store.ask(|bus| bus.read(run)).await?;
     if stored.is_empty() {
-        return Err(Refusal::new(ProblemCode::UnknownRun, format!("there is no run {run}")));
+        return Err(run_view::missing(app, run).await?);
     }
     let mut calls: BTreeMap<Seq, (ToolName, Payload)> = BTreeMap::new();
     let mut found: BTreeMap<Seq, Found> = BTreeMap::new();
@@ -285,7 +291,11 @@ async fn find_all(app: &App, run: &RunId) -> Result<Vec<Found>, Refusal> {
         };
         if let Some((tool, arguments)) = calls.get(&seq) {
             let (tool, arguments) = (tool.clone(), arguments.clone());
-            found.insert(seq, Found { seq, tool, arguments, reason, detail, since, decided: None, run_ended: false });
+            let earlier = found.remove(&seq).map(|earlier| (earlier.before, earlier.decided));
+            let (mut before, last) = earlier.unwrap_or_default();
+            before.extend(last);
+            let parked = Found { seq, tool, arguments, reason, detail, since, decided: None, before, run_ended: false };
+            found.insert(seq, parked);
         }
     }
     Ok(found.into_values().map(|found| Found { run_ended: ended, ..found }).collect())

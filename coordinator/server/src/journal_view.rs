@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 use futures::TryStreamExt;
 use rewind_bus::journal::Stored;
 use rewind_model::{
-    Adoption, Excerpt, Journal, JournalCall, Json, Key, LogLine, Outcome, Payload, ProblemCode, RunId, Seq, Timestamp,
-    ToolFailure,
+    Adoption, CallEvent, Diverged, Excerpt, Journal, JournalCall, Json, Key, LogLine, Outcome, Payload, RunId, Seq,
+    Timestamp, ToolFailure,
 };
-use rewind_run::{Call, Record};
+use rewind_run::{Call, Record, Taken};
 
-use crate::{app::App, refusal::Refusal};
+use crate::{app::App, refusal::Refusal, run_view};
 
 /// Calls of one page.
 const PAGE: usize = 500;
+/// Events of one call.
+const MOST_EVENTS: usize = 100;
 /// Bytes of an excerpt's text.
 const EXCERPT: usize = 1 << 10;
 /// Blobs whose beginnings are read at once.
@@ -26,7 +28,7 @@ const AT_ONCE: usize = 8;
 pub(crate) async fn read(app: &App, run: &RunId, after: Seq) -> Result<Journal, Refusal> {
     let stored = app.store.ask(|bus| bus.read(run)).await?;
     if stored.is_empty() {
-        return Err(Refusal::new(ProblemCode::UnknownRun, format!("there is no run {run}")));
+        return Err(run_view::missing(app, run).await?);
     }
     let mut history = History::new(run);
     stored.iter().for_each(|stored| history.entry(stored));
@@ -54,12 +56,13 @@ struct History<'r> {
     calls: BTreeMap<Seq, JournalCall>,
     logs: Vec<LogLine>,
     adoptions: Vec<Adoption>,
+    diverged: Option<Diverged>,
     appends: u64,
 }
 
 impl<'r> History<'r> {
     fn new(run: &'r RunId) -> Self {
-        Self { run, calls: BTreeMap::new(), logs: Vec::new(), adoptions: Vec::new(), appends: 0 }
+        Self { run, calls: BTreeMap::new(), logs: Vec::new(), adoptions: Vec::new(), diverged: None, appends: 0 }
     }
 
     fn entry(&mut self, stored: &Stored) {
@@ -72,7 +75,7 @@ impl<'r> History<'r> {
             Record::Called { at, seq, call } => {
                 let (tool, arguments) = match call {
                     Call::Tool { tool, arguments, .. } => (tool.to_string(), excerpt(arguments, EXCERPT)),
-                    Call::Sleep { until } => ("sleep".to_owned(), excerpt(&Payload::Inline(time(*until)), EXCERPT)),
+                    Call::Sleep { until, .. } => ("sleep".to_owned(), excerpt(&Payload::Inline(time(*until)), EXCERPT)),
                 };
                 self.called(*at, *seq, tool, arguments);
                 if call.is_workflow()
@@ -80,41 +83,61 @@ impl<'r> History<'r> {
                 {
                     call.child = Some(call.key.workflow_run());
                 }
-                if call.terms().approval
-                    && let Some(call) = self.calls.get_mut(seq)
+                if let (Some(_), Some(shown)) = (call.origin(), self.calls.get_mut(seq)) {
+                    shown.recorded = true;
+                    shown.attempts = 0;
+                } else if call.terms().approval
+                    && let Some(shown) = self.calls.get_mut(seq)
                 {
-                    call.status = "parked".into();
-                    call.attempts = 0;
+                    shown.status = "parked".into();
+                    shown.attempts = 0;
                 }
             }
-            Record::Refused { at, seq, tool, arguments, failure } => {
+            Record::Refused { at, seq, tool, arguments, failure, .. } => {
                 let arguments = Excerpt { text: String::new(), bytes: 0, sha256: *arguments };
                 self.called(*at, *seq, tool.to_string(), arguments);
                 self.ended(*at, *seq, 0, Err(failure));
             }
-            Record::AttemptFailed { seq, attempt, .. } => {
-                if let Some(call) = self.calls.get_mut(seq) {
+            Record::AttemptFailed { at, seq, attempt, failure, .. } => {
+                if let Some(call) = self.event(*at, *seq, record, Some(&failure.message)) {
                     call.attempts = attempt + 1;
                 }
             }
-            Record::Retried { seq, attempt, .. } => {
-                if let Some(call) = self.calls.get_mut(seq) {
+            Record::Retried { at, seq, attempt } => {
+                if let Some(call) = self.event(*at, *seq, record, None) {
                     call.attempts = *attempt;
                 }
             }
-            Record::Parked { seq, .. } => {
-                if let Some(call) = self.calls.get_mut(seq) {
+            Record::Parked { at, seq, detail, .. } => {
+                if let Some(call) = self.event(*at, *seq, record, Some(detail)) {
                     call.status = "parked".into();
-                    call.attempts -= 1;
+                    call.attempts = call.attempts.saturating_sub(1);
                 }
             }
-            Record::Approved { seq, .. } => {
-                if let Some(call) = self.calls.get_mut(seq) {
+            Record::Approved { at, seq, by, .. } => {
+                if let Some(call) = self.event(*at, *seq, record, by.as_ref()) {
                     call.status = "pending".into();
                     call.attempts += 1;
                 }
             }
-            Record::Rejected { at, seq, failure, .. } => self.ended(*at, *seq, 0, Err(failure)),
+            Record::Deferred { at, seq, attempt } => {
+                if let Some(call) = self.event(*at, *seq, record, None) {
+                    call.status = "deferred".into();
+                    call.attempts = *attempt;
+                }
+            }
+            Record::Rejected { at, seq, by, failure, .. } => {
+                let attempts = self.event(*at, *seq, record, by.as_ref()).map_or(0, |call| call.attempts);
+                self.ended(*at, *seq, attempts, Err(failure));
+            }
+            Record::Taken { at, seq, taken, .. } => match taken {
+                Taken::Outcome(Outcome::Ok(payload)) => self.ended(*at, *seq, 0, Ok(Some(excerpt(payload, EXCERPT)))),
+                Taken::Outcome(Outcome::Err(failure)) => self.ended(*at, *seq, 0, Err(failure)),
+                Taken::Slept => self.ended(*at, *seq, 0, Ok(None)),
+            },
+            Record::Diverged { seq, then, now, .. } => {
+                self.diverged = Some(Diverged { seq: *seq, then: then.clone(), now: now.clone() });
+            }
             Record::Completed { at, seq, attempt, outcome } => match outcome {
                 Outcome::Ok(payload) => self.ended(*at, *seq, *attempt, Ok(Some(excerpt(payload, EXCERPT)))),
                 Outcome::Err(failure) => self.ended(*at, *seq, *attempt, Err(failure)),
@@ -143,8 +166,20 @@ impl<'r> History<'r> {
             arguments,
             result: None,
             error: None,
+            recorded: false,
+            events: Vec::new(),
         };
         self.calls.insert(seq, call);
+    }
+
+    /// Notes what happened to a call, and gives that.
+    fn event(&mut self, at: Timestamp, seq: Seq, record: &Record, detail: Option<&String>) -> Option<&mut JournalCall> {
+        let call = self.calls.get_mut(&seq)?;
+        if call.events.len() < MOST_EVENTS {
+            let detail = detail.map(|detail| beginning(detail, EXCERPT));
+            call.events.push(CallEvent { at, event: record.name().into(), detail });
+        }
+        Some(call)
     }
 
     fn ended(&mut self, at: Timestamp, seq: Seq, attempts: u32, outcome: Result<Option<Excerpt>, &ToolFailure>) {
@@ -169,7 +204,7 @@ impl<'r> History<'r> {
         items.truncate(PAGE);
         let next_cursor = items.last().filter(|_| more).map(|call| call.seq.to_string());
         let (logs, adoptions) = if after == 0 { (self.logs, self.adoptions) } else { (Vec::new(), Vec::new()) };
-        Journal { items, logs, adoptions, appends: self.appends, next_cursor }
+        Journal { items, logs, adoptions, diverged: self.diverged, appends: self.appends, next_cursor }
     }
 }
 
@@ -217,6 +252,7 @@ mod tests {
                 arguments,
                 raw: false,
                 terms: rewind_run::Terms::default(),
+                origin: None,
             },
         }
     }
@@ -236,7 +272,7 @@ mod tests {
                 Record::Adopted { at: at(1), node: NodeId::random(), epoch: 3 },
                 called(1, "{}".into()),
                 called(2, "{}".into()),
-                Record::Called { at: at(11), seq: 3, call: Call::Sleep { until: at(99) } },
+                Record::Called { at: at(11), seq: 3, call: Call::Sleep { until: at(99), origin: None } },
                 Record::AttemptFailed { at: at(12), seq: 2, attempt: 1, failure: failure.clone(), retry_at: at(13) },
                 Record::Completed {
                     at: at(15),

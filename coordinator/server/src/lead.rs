@@ -3,7 +3,7 @@
 
 use std::{
     pin::pin,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
@@ -33,12 +33,18 @@ const STANDSTILL: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(crate) struct Cluster {
     nodes: AtomicUsize,
+    leads: AtomicBool,
 }
 
 impl Cluster {
     /// Nodes that were heard living.
     pub(crate) fn nodes(&self) -> usize {
         self.nodes.load(Ordering::Relaxed)
+    }
+
+    /// Does this coordinator lead? Another one may think the same of itself for a moment.
+    pub(crate) fn leads(&self) -> bool {
+        self.leads.load(Ordering::Relaxed)
     }
 
     /// Listens, campaigns and assigns, until the process is told to stop; then makes way for another
@@ -91,6 +97,7 @@ impl Cluster {
                     if let Err(error) = campaign.step(bus, nodes, now).await {
                         tracing::debug!(%error, "leading was interrupted");
                     }
+                    self.leads.store(campaign.leading.is_some(), Ordering::Relaxed);
                 }
             }
         }

@@ -12,6 +12,7 @@ use crate::refusal::Refusal;
 const MOST: usize = 10_000;
 /// A host tool may take days.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(30 * 86_400);
+const LONGEST_PARK: Duration = Duration::from_secs(3_650 * 86_400);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(86_400);
 const MOST_ATTEMPTS: u32 = 100;
 const STEEPEST: f64 = 100.0;
@@ -65,7 +66,7 @@ pub(crate) fn resolve(
 type Wrong = (&'static str, String);
 
 fn apply(policy: &mut Policy, given: &RegisterPolicy) -> Result<(), Wrong> {
-    let RegisterPolicy { delivery, timeout, retry, approval } = given;
+    let RegisterPolicy { delivery, timeout, retry, approval, park_limit } = given;
     let RegisterRetry { max_attempts, initial_interval, max_interval, backoff } = retry;
     let set = |duration: &mut Duration, given: &Option<String>, member| match given {
         None => Ok(()),
@@ -80,6 +81,11 @@ fn apply(policy: &mut Policy, given: &RegisterPolicy) -> Result<(), Wrong> {
     set(&mut policy.timeout, timeout, "timeout")?;
     set(&mut policy.retry.initial_interval, initial_interval, "retry.initial_interval")?;
     set(&mut policy.retry.max_interval, max_interval, "retry.max_interval")?;
+    if park_limit.is_some() {
+        let mut limit = Duration::ZERO;
+        set(&mut limit, park_limit, "park_limit")?;
+        policy.park_limit = Some(limit);
+    }
     policy.delivery = delivery.unwrap_or(policy.delivery);
     policy.approval = approval.unwrap_or(policy.approval);
     policy.retry.max_attempts = max_attempts.unwrap_or(policy.retry.max_attempts);
@@ -96,6 +102,9 @@ fn check(policy: &Policy) -> Result<(), Wrong> {
     };
     let instant = Duration::from_millis(1);
     longest("timeout", policy.timeout, instant, LONGEST_TIMEOUT)?;
+    if let Some(limit) = policy.park_limit {
+        longest("park_limit", limit, instant, LONGEST_PARK)?;
+    }
     longest("retry.initial_interval", retry.initial_interval, instant, LONGEST_INTERVAL)?;
     longest("retry.max_interval", retry.max_interval, retry.initial_interval, LONGEST_INTERVAL)?;
     if !(1..=MOST_ATTEMPTS).contains(&retry.max_attempts) {
@@ -159,6 +168,8 @@ mod tests {
             (json!({"mail.send": {"retry": {"initial_interval": "1h"}}}), "max_interval"),
             (json!({"mail.send": {"delivery": "exactly_once"}}), "exactly_once"),
             (json!({"mail.send": {"retries": 3}}), "retries"),
+            (json!({"mail.send": {"park_limit": "0s"}}), "park_limit"),
+            (json!({"mail.send": {"park_limit": "soon"}}), "park_limit"),
         ] {
             let refused = resolved(policies.clone()).expect_err("refused");
             assert!(refused.contains(said), "{policies}: {refused}");

@@ -18,6 +18,8 @@ use rewind_bus::{
 use rewind_model::{RunId, RunStatus, Timestamp, ToolsetId};
 use tokio::sync::oneshot;
 
+use crate::retention::Retention;
+
 /// Before following is begun anew.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How often a new connection is looked for.
@@ -150,6 +152,26 @@ impl Projection {
         before.find(|position| state.rows.get(&position.run).is_some_and(|row| wanted(&row.summary))).cloned()
     }
 
+    /// Runs whose time is over, the oldest first, at most `most`.
+    pub(crate) fn over(&self, retention: Retention, now: Timestamp, most: usize) -> Vec<RunId> {
+        let state = self.lock();
+        let over = |row: &Row| {
+            let ended_at = row.summary.ended_at;
+            ended_at.is_some_and(|ended_at| retention.is_over(row.summary.status, ended_at, now))
+        };
+        let runs = state.order.iter().filter(|position| state.rows.get(&position.run).is_some_and(over));
+        runs.map(|position| position.run.clone()).take(most).collect()
+    }
+
+    /// The run was purged.
+    pub(crate) fn forget(&self, run: &RunId) {
+        let mut state = self.lock();
+        if let Some(row) = state.rows.remove(run) {
+            state.order.remove(&Position { created_at: row.summary.created_at, run: run.clone() });
+        }
+        state.waiting.remove(run);
+    }
+
     /// `None` for a run that it has not seen (yet).
     pub(crate) fn status(&self, run: &RunId) -> Option<RunStatus> {
         self.lock().rows.get(run).map(|row| row.summary.status)
@@ -251,6 +273,8 @@ mod tests {
             labels: [("n".to_owned(), n.to_string())].into(),
             calls: CallCounts::default(),
             parked: 0,
+            deferred: 0,
+            forked_from: None,
             parent: None,
             created_at,
             started_at: None,

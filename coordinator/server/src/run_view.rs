@@ -9,11 +9,24 @@ use crate::{app::App, refusal::Refusal};
 /// The whole run, from the two ends of its journal.
 ///
 /// # Errors
-/// `unknown-run`, `store-unavailable`.
+/// `unknown-run`, `run-purged`, `store-unavailable`.
 pub(crate) async fn read(app: &App, id: &RunId) -> Result<Run, Refusal> {
-    let unknown = || Refusal::new(ProblemCode::UnknownRun, format!("there is no run {id}"));
-    let ends = app.store.ask(|bus| bus.ends(id)).await?.ok_or_else(unknown)?;
-    of(app, id, ends).await
+    match app.store.ask(|bus| bus.ends(id)).await? {
+        Some(ends) => of(app, id, ends).await,
+        None => Err(missing(app, id).await?),
+    }
+}
+
+/// Why a run that has no journal cannot be shown: `unknown-run`, or `run-purged`.
+///
+/// # Errors
+/// `store-unavailable`.
+pub(crate) async fn missing(app: &App, id: &RunId) -> Result<Refusal, Refusal> {
+    let purged = app.store.ask(|bus| bus.is_purged(id)).await?;
+    Ok(match purged {
+        true => Refusal::new(ProblemCode::RunPurged, format!("{id} has ended, and its time here is over")),
+        false => Refusal::new(ProblemCode::UnknownRun, format!("there is no run {id}")),
+    })
 }
 
 async fn of(app: &App, id: &RunId, ends: Ends) -> Result<Run, Refusal> {
@@ -49,6 +62,7 @@ pub(crate) fn of_summary(id: RunId, summary: Summary) -> Run {
         calls: summary.calls,
         parked: summary.parked,
         parent: summary.parent,
+        forked_from: summary.forked_from,
         created_at: summary.created_at,
         started_at: summary.started_at,
         ended_at: summary.ended_at,

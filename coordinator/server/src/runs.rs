@@ -11,7 +11,7 @@ use rewind_model::{Journal, Page, ProblemCode, Run, RunId, StartRun, parse_durat
 
 use crate::{
     app::App,
-    body::Body,
+    body::{Body, LARGE_BODY},
     journal_view,
     projection::{Filter, Position},
     query::Query,
@@ -32,7 +32,7 @@ const LARGEST_LIMIT: usize = 200;
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
-    Body(request): Body<StartRun>,
+    Body(request): Body<StartRun, LARGE_BODY>,
 ) -> Result<Response, Refusal> {
     let (status, run) = match start::start(&app, request, &headers).await? {
         start::Started::New(run) => (StatusCode::CREATED, *run),

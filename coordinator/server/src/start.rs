@@ -10,16 +10,17 @@ use rewind_bus::{
 use rewind_model::{
     Digest, Limits, Payload, ProblemCode, RunId, StartRun, Timestamp, ToolsetId, TraceContext, parse_duration,
 };
-use rewind_run::{Entry, Record, Run, Spec};
+use rewind_run::{Cassette, Clock, Entry, History, Past, Record, Run, Spec};
 use rewind_schema::Validator;
 
-use crate::{app::App, refusal::Refusal, registry::Pinned, run_view, typecheck::Verdict};
+use crate::{app::App, body::BODY_LIMIT, refusal::Refusal, registry::Pinned, run_view, typecheck::Verdict};
 
 const LONGEST_NAMESPACE: usize = 128;
 const LONGEST_KEY: usize = 256;
 const MOST_LABELS: usize = 32;
 const LONGEST_LABEL_KEY: usize = 64;
 const LONGEST_LABEL_VALUE: usize = 256;
+const LONGEST_URL: usize = 2_048;
 
 /// What became of a request to start a run.
 #[derive(Debug)]
@@ -49,11 +50,49 @@ pub(crate) async fn start(app: &App, request: StartRun, headers: &HeaderMap) -> 
         return Err(Refusal::script(verdict.diagnostics.clone()));
     }
     let now = Timestamp::now();
-    let deadline = request.deadline.as_deref().map(|text| parse_deadline(text, now)).transpose()?;
-    let run = run_id(&request, now);
-    let digest = request_digest(&request);
-    let input = request.input.clone();
-    let spec = spec(app, request, toolset, deadline, &verdict, digest, trace(headers, &run)).await?;
+    let keyed = request.idempotency_key.is_some();
+    let run = run_id(request.idempotency_key.as_deref(), request.namespace.as_deref(), now);
+    let past = past(app, &request, &run, now).await?;
+    let spec = Spec {
+        toolset,
+        script: verdict.digest,
+        request: request_digest(&request),
+        trace: trace(headers, &run),
+        calls_in_flight: Limits::DEFAULT.calls_in_flight,
+        parent: None,
+        deadline: request.deadline.as_deref().map(|text| parse_deadline(text, now)).transpose()?,
+        input: Payload::Inline(request.input),
+        namespace: request.namespace,
+        labels: request.labels,
+        webhook: request.webhook,
+        past,
+        plan: request.plan,
+    };
+    create(app, run, spec, keyed, &verdict, now).await
+}
+
+/// Makes the run exist, unless it did before. `keyed`: its id is a function of an idempotency key.
+///
+/// # Errors
+/// `idempotency-conflict`, `run-purged`, `busy`, `store-unavailable`.
+pub(crate) async fn create(
+    app: &App,
+    run: RunId,
+    mut spec: Spec,
+    keyed: bool,
+    verdict: &Verdict,
+    now: Timestamp,
+) -> Result<Started, Refusal> {
+    // The same calls with the same keys would be no news to the tools.
+    if keyed && app.store.ask(|bus| bus.is_purged(&run)).await? {
+        let detail = format!("the idempotency key belongs to {run}, which has ended, and its time here is over");
+        return Err(Refusal::new(ProblemCode::RunPurged, detail));
+    }
+    let input = app.store.ask(|bus| bus.payload_json(&spec.input)).await?;
+    if spec.input.inline_size() > Limits::DEFAULT.inline_bytes {
+        app.store.ask(|bus| bus.payload_to_blob(&mut spec.input)).await?;
+    }
+    let digest = spec.request;
     let created = Record::Created { at: now, spec: Box::new(spec) };
     let summary = summary(&run, &created, now)?;
     let entry = Entry::new(vec![created]);
@@ -71,8 +110,31 @@ pub(crate) async fn start(app: &App, request: StartRun, headers: &HeaderMap) -> 
     }
 }
 
+/// What a run on a cassette, or a plan, begins with.
+async fn past(app: &App, request: &StartRun, run: &RunId, now: Timestamp) -> Result<Option<Past>, Refusal> {
+    let (history, clock) = match &request.cassette {
+        Some(json) => {
+            let wrong = |why: String| Refusal::invalid(format!("cassette: {why}"));
+            let cassette: Cassette = json.to().map_err(|error| wrong(error.to_string()))?;
+            let clock = cassette.clock.clone();
+            (cassette.history().map_err(|error| wrong(error.to_string()))?, clock)
+        }
+        None if request.plan => (History::new(), Clock { seed: run.clone(), started: now }),
+        None => return Ok(None),
+    };
+    let history = store_history(app, &history).await?;
+    Ok(Some(Past { history, clock, forked_from: None }))
+}
+
+/// # Errors
+/// `store-unavailable`.
+pub(crate) async fn store_history(app: &App, history: &History) -> Result<Digest, Refusal> {
+    let bytes = history.to_bytes().map_err(|error| Refusal::internal("store a history", &error))?;
+    app.store.ask(|bus| bus.put_blob(&bytes)).await
+}
+
 /// A time, or how long from now.
-fn parse_deadline(text: &str, now: Timestamp) -> Result<Timestamp, Refusal> {
+pub(crate) fn parse_deadline(text: &str, now: Timestamp) -> Result<Timestamp, Refusal> {
     let at = parse_duration(text).map(|after| now.plus(after)).or_else(|_| text.parse());
     let at = at.map_err(|_| {
         Refusal::invalid("deadline: a duration such as \"30m\" or a time such as \"2026-12-01T10:00:00Z\"")
@@ -140,6 +202,11 @@ async fn same_request(app: &App, run: RunId, digest: Digest) -> Result<Started, 
 
 fn check_bounds(request: &StartRun) -> Result<(), Refusal> {
     let header_safe = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+    // The body may be larger for the sake of a cassette.
+    if request.input.len() > BODY_LIMIT {
+        let detail = format!("input: the limit is {BODY_LIMIT} bytes");
+        return Err(Refusal::new(ProblemCode::BodyTooLarge, detail));
+    }
     if let Some(namespace) = &request.namespace
         && !((1..=LONGEST_NAMESPACE).contains(&namespace.len()) && header_safe(namespace))
     {
@@ -149,10 +216,31 @@ fn check_bounds(request: &StartRun) -> Result<(), Refusal> {
     if request.idempotency_key.as_ref().is_some_and(|key| !(1..=LONGEST_KEY).contains(&key.len())) {
         return Err(Refusal::invalid(format!("idempotency_key: 1 to {LONGEST_KEY} bytes")));
     }
+    check_webhook(request.webhook.as_deref())?;
     check_labels(&request.labels)
 }
 
-fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Refusal> {
+/// Where a run's events are to be sent.
+///
+/// # Errors
+/// `invalid-request`.
+pub(crate) fn check_webhook(webhook: Option<&str>) -> Result<(), Refusal> {
+    let Some(text) = webhook else { return Ok(()) };
+    let wrong = |why: &str| Err(Refusal::invalid(format!("webhook: {why}")));
+    if text.len() > LONGEST_URL {
+        return wrong(&format!("a URL of at most {LONGEST_URL} bytes"));
+    }
+    match text.parse::<url::Url>() {
+        Ok(url) if !matches!(url.scheme(), "http" | "https") => wrong("an http or https URL"),
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => {
+            wrong("a URL without user and password: requests are signed")
+        }
+        Ok(_) => Ok(()),
+        Err(error) => wrong(&format!("no URL: {error}")),
+    }
+}
+
+pub(crate) fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Refusal> {
     if labels.len() > MOST_LABELS {
         return Err(Refusal::invalid(format!("labels: {} of them; the limit is {MOST_LABELS}", labels.len())));
     }
@@ -170,10 +258,9 @@ fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Refusal> {
 
 /// With an idempotency key: a function of it and the namespace, so that two requests at the same
 /// moment, at two coordinators, meet in the journal's fence.
-fn run_id(request: &StartRun, now: Timestamp) -> RunId {
-    match &request.idempotency_key {
+pub(crate) fn run_id(key: Option<&str>, namespace: Option<&str>, now: Timestamp) -> RunId {
+    match key {
         Some(key) => {
-            let namespace = request.namespace.as_deref();
             let scope: &[u8] = if namespace.is_some() { b"namespace" } else { b"none" };
             let parts = [scope, namespace.unwrap_or_default().as_bytes(), key.as_bytes()];
             RunId::of_bytes(Digest::of_parts(parts).as_bytes())
@@ -190,38 +277,15 @@ fn request_digest(request: &StartRun) -> Digest {
     let parts = [request.toolset.as_str(), script, request.input.as_str(), namespace];
     let workflow = request.workflow.iter().flat_map(|name| [b"workflow", name.as_bytes()]);
     let deadline = request.deadline.iter().flat_map(|deadline| [b"deadline", deadline.as_bytes()]);
-    Digest::of_parts(parts.map(str::as_bytes).into_iter().chain(labels).chain(workflow).chain(deadline))
-}
-
-async fn spec(
-    app: &App,
-    request: StartRun,
-    toolset: ToolsetId,
-    deadline: Option<Timestamp>,
-    verdict: &Verdict,
-    digest: Digest,
-    trace: TraceContext,
-) -> Result<Spec, Refusal> {
-    let mut input = Payload::Inline(request.input);
-    if input.inline_size() > Limits::DEFAULT.inline_bytes {
-        app.store.ask(|bus| bus.payload_to_blob(&mut input)).await?;
-    }
-    Ok(Spec {
-        toolset,
-        script: verdict.digest,
-        input,
-        namespace: request.namespace,
-        labels: request.labels,
-        request: digest,
-        trace,
-        calls_in_flight: Limits::DEFAULT.calls_in_flight,
-        parent: None,
-        deadline,
-    })
+    let webhook = request.webhook.iter().flat_map(|webhook| [b"webhook", webhook.as_bytes()]);
+    let cassette = request.cassette.iter().flat_map(|cassette| [b"cassette", cassette.as_str().as_bytes()]);
+    let plan = request.plan.then_some(b"plan".as_slice());
+    let later = workflow.chain(deadline).chain(webhook).chain(cassette).chain(plan);
+    Digest::of_parts(parts.map(str::as_bytes).into_iter().chain(labels).chain(later))
 }
 
 /// The caller's trace goes on in the run; without one the run begins its own.
-fn trace(headers: &HeaderMap, run: &RunId) -> TraceContext {
+pub(crate) fn trace(headers: &HeaderMap, run: &RunId) -> TraceContext {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let given = text("traceparent").and_then(|parent| TraceContext::parse(parent, text("tracestate")));
     given.unwrap_or_else(|| TraceContext::of_run(run))
@@ -249,12 +313,18 @@ mod tests {
             namespace: None,
             labels: BTreeMap::new(),
             idempotency_key: Some("k".into()),
+            webhook: None,
+            cassette: None,
+            plan: false,
         }
     }
 
     #[test]
     fn a_key_names_one_run_in_each_namespace() {
-        let id = |request: &StartRun| run_id(request, Timestamp::from_unix_ms(0));
+        let id = |request: &StartRun| {
+            let (key, namespace) = (request.idempotency_key.as_deref(), request.namespace.as_deref());
+            run_id(key, namespace, Timestamp::from_unix_ms(0))
+        };
         let with = |namespace: &str| StartRun { namespace: Some(namespace.into()), ..request() };
         assert_eq!(id(&request()), id(&StartRun { script: Some("other".into()), ..request() }));
         assert_ne!(id(&request()), id(&with("")));
@@ -271,6 +341,9 @@ mod tests {
             StartRun { script: Some("s2".into()), ..request() },
             StartRun { workflow: Some("s".into()), ..request() },
             StartRun { deadline: Some("1h".into()), ..request() },
+            StartRun { webhook: Some("s".into()), ..request() },
+            StartRun { cassette: Some(Json::null()), ..request() },
+            StartRun { plan: true, ..request() },
             StartRun { input: Json::parse("1").expect("JSON"), ..request() },
             StartRun { labels: label, ..request() },
             StartRun { toolset: ToolsetId::of_bytes(b"u"), ..request() },

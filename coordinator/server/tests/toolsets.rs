@@ -234,6 +234,7 @@ async fn a_wrong_request_is_told_what_is_wrong() {
     let post = |path: &str, body: String| {
         send(coordinator.request(Method::POST, path).header("content-type", "application/json").body(body))
     };
+    let over = json!({"toolset": id, "script": "", "input": "x".repeat(1 << 20)}).to_string();
     let large = json!({"toolset": id, "script": "x".repeat(300 << 10)}).to_string();
     let cases = [
         (post("/v1/runs", "{\"toolset\":\n  nope}".into()).await, 400, "malformed-json", "line 2 column 4"),
@@ -244,7 +245,8 @@ async fn a_wrong_request_is_told_what_is_wrong() {
             "`sript`",
         ),
         (post("/v1/runs", json!({"toolset": id}).to_string()).await, 422, "invalid-request", "`script`"),
-        (post("/v1/runs", "x".repeat((1 << 20) + 1)).await, 413, "body-too-large", "1048576"),
+        (post("/v1/toolsets", "x".repeat((1 << 20) + 1)).await, 413, "body-too-large", "1048576"),
+        (post("/v1/runs", over).await, 413, "body-too-large", "1048576"),
         (post("/v1/runs", large).await, 413, "script-too-large", "262144"),
         (
             post("/v1/runs", json!({"toolset": format!("ts_{}", "0".repeat(64)), "script": SCRIPT}).to_string()).await,
@@ -332,6 +334,7 @@ async fn every_route_is_in_the_document_with_its_problems() {
             "GET /v1/parked",
             "GET /v1/runs",
             "GET /v1/runs/{id}",
+            "GET /v1/runs/{id}/cassette",
             "GET /v1/runs/{id}/journal",
             "GET /v1/toolsets/{id}",
             "GET /v1/toolsets/{id}/declarations",
@@ -341,6 +344,7 @@ async fn every_route_is_in_the_document_with_its_problems() {
             "POST /v1/runs/{id}/calls/{seq}/approve",
             "POST /v1/runs/{id}/calls/{seq}/reject",
             "POST /v1/runs/{id}/cancel",
+            "POST /v1/runs/{id}/fork",
             "POST /v1/toolsets",
             "POST /v1/toolsets/{id}/check",
         ]

@@ -30,6 +30,8 @@ pub enum Command {
     Wake { seq: Option<Seq> },
     /// A host worker's answer.
     Answer(Answer),
+    /// A host worker keeps a call, and answers it later.
+    Deferred { seq: Seq, attempt: u32 },
     /// Somebody's decision about a parked call.
     Decide { seq: Seq, verdict: Verdict },
     /// The run is to end.
@@ -83,6 +85,13 @@ struct DecideBody {
     v: u8,
     seq: Seq,
     verdict: Verdict,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct DeferredBody {
+    v: u8,
+    seq: Seq,
+    attempt: u32,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -187,6 +196,17 @@ impl Bus {
             .map_err(|error| BusError::Malformed { what: "a decision".into(), why: error.to_string() })?;
         let headers = command_headers("decide");
         self.publish_plain("decide about a call", names::command(run), headers, body.into()).await.map(drop)
+    }
+
+    /// Tells the run, by the subject that a host call named, that its worker answers the call later.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn command_deferred(&self, reply: &str, seq: Seq, attempt: u32) -> Result<(), BusError> {
+        let body = serde_json::to_vec(&DeferredBody { v: 1, seq, attempt })
+            .map_err(|error| BusError::Malformed { what: "a deferral".into(), why: error.to_string() })?;
+        let headers = command_headers("deferred");
+        self.publish_plain("defer a call", reply.to_owned(), headers, body.into()).await.map(drop)
     }
 
     /// Tells the run to end.
@@ -308,6 +328,10 @@ fn decode(message: &async_nats::Message) -> Result<Command, String> {
         "decide" => {
             let body: DecideBody = serde_json::from_slice(&message.payload).map_err(|error| error.to_string())?;
             Ok(Command::Decide { seq: body.seq, verdict: body.verdict })
+        }
+        "deferred" => {
+            let body: DeferredBody = serde_json::from_slice(&message.payload).map_err(|error| error.to_string())?;
+            Ok(Command::Deferred { seq: body.seq, attempt: body.attempt })
         }
         "cancel" => Ok(Command::Cancel),
         "answer" => answer(&message.payload).or_else(|why| refused_answer(&message.payload, why)).map(Command::Answer),

@@ -16,7 +16,7 @@ use async_nats::{
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use rewind_model::{CallCounts, Digest, Key, NodeId, RunId, RunStatus, Shard, Timestamp, ToolsetId};
-use rewind_run::{Entry, Run};
+use rewind_run::{Entry, Record, Run};
 use serde::{Deserialize, Serialize};
 
 use crate::{Bus, BusError, error::unavailable, names, names::header, publish::Published};
@@ -40,9 +40,15 @@ pub struct Summary {
     pub calls: CallCounts,
     #[serde(default)]
     pub parked: u32,
+    /// Calls that their workers answer later.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub deferred: u32,
     /// The call that started the run, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Key>,
+    /// The run that this one was forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<RunId>,
     pub created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
@@ -66,12 +72,18 @@ impl Summary {
                 outstanding: u32::try_from(run.outstanding().len()).unwrap_or(u32::MAX),
             },
             parked: run.parked(),
+            deferred: run.deferred(),
             parent: spec.parent.as_ref().map(|parent| parent.key.clone()),
+            forked_from: spec.past.as_ref().and_then(|past| past.forked_from.clone()),
             created_at,
             started_at: run.started_at(),
             ended_at: status.ended().then(|| run.last_at()),
         })
     }
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// An entry, and the sequence that the next append must name.
@@ -107,6 +119,8 @@ impl Bus {
     /// [`BusError::Fenced`] when another message has come after `after`; [`BusError::TooLarge`].
     pub async fn append(&self, run: &RunId, summary: &Summary, entry: &Entry, after: u64) -> Result<u64, BusError> {
         let append = Append::new(run, summary, entry, after)?;
+        let blobs = blobs(entry);
+        self.retry("note a blob's use", || self.refer(run, &blobs)).await?;
         self.retry("append", || self.try_append(&append)).await
     }
 
@@ -121,6 +135,7 @@ impl Bus {
         entry: &Entry,
         after: u64,
     ) -> Result<u64, BusError> {
+        self.refer(run, &blobs(entry)).await?;
         self.try_append(&Append::new(run, summary, entry, after)?).await
     }
 
@@ -343,6 +358,10 @@ impl Append {
         headers.insert(header::SUMMARY, escape_header(&summary_json).as_str());
         Ok(Self { run: run.clone(), name, after, headers, payload: payload.into() })
     }
+}
+
+fn blobs(entry: &Entry) -> Vec<Digest> {
+    entry.records.iter().flat_map(Record::blobs).collect()
 }
 
 fn is_append(message: &StreamMessage, name: &str) -> bool {

@@ -18,6 +18,8 @@ pub mod key;
 pub mod names;
 mod observed;
 mod publish;
+mod purge;
+mod refs;
 mod streams;
 mod timer;
 

@@ -1,6 +1,6 @@
 //! Every subject, stream, bucket and header of Rewind on NATS.
 
-use rewind_model::{RunId, Seq, Shard};
+use rewind_model::{Digest, RunId, Seq, Shard};
 
 /// The only truth: one message per turn of a run. `rewind.journal.<shard>.<run>`
 pub const JOURNAL: &str = "REWIND_JOURNAL";
@@ -18,6 +18,10 @@ pub const BLOBS: &str = "REWIND_BLOBS";
 pub const OBSERVED: &str = "REWIND_OBSERVED";
 /// KV: at-most-once host calls that a worker has begun, for a day.
 pub const BEGUN: &str = "REWIND_BEGUN";
+/// KV: which runs use which blobs.
+pub const REFS: &str = "REWIND_REFS";
+/// KV: ids of runs that were purged, for a year.
+pub const PURGED: &str = "REWIND_PURGED";
 /// KV: hashes of API keys.
 pub const KEYS: &str = "REWIND_KEYS";
 
@@ -59,6 +63,21 @@ pub fn host(tool: &str, run: &RunId, seq: Seq) -> String {
 pub fn host_of_tool(tool: &str) -> String {
     format!("rewind.host.{}.>", token(tool))
 }
+pub fn host_of_run(run: &RunId) -> String {
+    format!("rewind.host.*.{run}.>")
+}
+/// The key in [`REFS`] that says that this run uses this blob.
+pub fn blob_ref(digest: Digest, run: &RunId) -> String {
+    format!("{digest}.{run}")
+}
+/// The stream behind a bucket of keys and values (NATS' ADR-8).
+pub fn bucket_stream(bucket: &str) -> String {
+    format!("KV_{bucket}")
+}
+/// The subject of a key in that stream.
+pub fn bucket_subject(bucket: &str, key: &str) -> String {
+    format!("$KV.{bucket}.{key}")
+}
 /// Name of the durable consumer that all workers of a host tool share.
 pub fn host_consumer(tool: &str) -> String {
     format!("tool-{}", token(tool))
@@ -94,7 +113,7 @@ pub mod header {
     pub const STATUS: &str = "Rewind-Status";
     /// Journal: names one append, so that one whose acknowledgement was lost is known again.
     pub const APPEND: &str = "Rewind-Append";
-    /// Commands: what the body is (`start`, `wake`, `answer`, `decide`, `cancel`).
+    /// Commands: what the body is (`start`, `wake`, `answer`, `deferred`, `decide`, `cancel`).
     pub const COMMAND: &str = "Rewind-Command";
     /// `start` commands: sequence of the journal's first message, which is the body.
     pub const SEQUENCE: &str = "Rewind-Sequence";

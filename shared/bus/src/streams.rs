@@ -7,7 +7,7 @@ use async_nats::jetstream::{
     stream::{Config, DiscardPolicy, RetentionPolicy},
 };
 
-use crate::{Bus, BusError, error::unavailable, names};
+use crate::{Bus, BusError, error::unavailable, names, purge::REMEMBERED};
 
 pub(crate) async fn ensure(bus: &Bus) -> Result<(), BusError> {
     for config in [journal(), commands(), host()] {
@@ -17,6 +17,7 @@ pub(crate) async fn ensure(bus: &Bus) -> Result<(), BusError> {
         (names::CLUSTER, "Rewind: live nodes, owners of shards, the leading coordinator"),
         (names::CATALOG, "Rewind: toolsets and compiled scripts, by digest"),
         (names::KEYS, "Rewind: hashes of API keys"),
+        (names::REFS, "Rewind: which runs use which blobs"),
         (names::OBSERVED, "Rewind: keys and types of results that were seen, never values"),
     ] {
         if bus.jetstream.get_key_value(bucket).await.is_err() {
@@ -25,16 +26,16 @@ pub(crate) async fn ensure(bus: &Bus) -> Result<(), BusError> {
             bus.jetstream.create_key_value(config).await.map_err(unavailable("create a bucket"))?;
         }
     }
-    if bus.jetstream.get_key_value(names::BEGUN).await.is_err() {
-        let config = kv::Config {
-            bucket: names::BEGUN.into(),
-            description: "Rewind: at-most-once host calls that a worker has begun".into(),
-            history: 1,
-            // A call that comes again does so within the queue's silence, or when NATS is back.
-            max_age: Duration::from_secs(86_400),
-            ..Default::default()
-        };
-        bus.jetstream.create_key_value(config).await.map_err(unavailable("create a bucket"))?;
+    // A call that comes again does so within the queue's silence, or when NATS is back.
+    for (bucket, description, max_age) in [
+        (names::BEGUN, "Rewind: at-most-once host calls that a worker has begun", Duration::from_secs(86_400)),
+        (names::PURGED, "Rewind: ids of runs that were purged", REMEMBERED),
+    ] {
+        if bus.jetstream.get_key_value(bucket).await.is_err() {
+            let (bucket, description) = (bucket.into(), description.into());
+            let config = kv::Config { bucket, description, history: 1, max_age, ..Default::default() };
+            bus.jetstream.create_key_value(config).await.map_err(unavailable("create a bucket"))?;
+        }
     }
     if bus.jetstream.get_object_store(names::BLOBS).await.is_err() {
         let config = object_store::Config {

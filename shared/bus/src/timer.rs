@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use futures::TryStreamExt;
 use rewind_model::{RunId, Seq, Shard, Timestamp};
 
 use crate::{
@@ -48,10 +47,7 @@ impl Bus {
             (names::COMMANDS, names::commands_of_shard(shard)),
             (names::HOST, names::HOST_ALL.to_owned()),
         ] {
-            let stream = self.jetstream.get_stream_no_info(stream).await.map_err(unavailable("list wake sources"))?;
-            let subjects = stream.info_with_subjects(&filter).await.map_err(unavailable("list wake sources"))?;
-            let subjects: Vec<(String, usize)> =
-                subjects.try_collect().await.map_err(unavailable("list wake sources"))?;
+            let subjects = self.subjects(stream, &filter).await?;
             for (subject, messages) in &subjects {
                 if let Some(run) = names::run_of(subject).filter(|run| run.shard() == shard) {
                     *runs.entry(run).or_default() += messages;

@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 use crate::{
     Call, CallResult, Endpoint, Era, ListLimits, Listing, McpError,
     call::NoCallResult,
+    changes::Changes,
     connection::{Connection, Route},
     exchange::{Ask, Exchange, Failure, mirrors_arguments},
     listing::Page,
@@ -39,6 +40,10 @@ struct Inner {
     connection: RwLock<Option<Arc<Connection>>>,
     /// Held while one is opened, so that many calls open one.
     opening: tokio::sync::Mutex<()>,
+    /// What the server says of changes, over whichever connection.
+    changes: Changes,
+    /// There was a connection before.
+    opened: AtomicBool,
     /// Some tool of the last listing wants arguments mirrored in headers.
     mirrors: AtomicBool,
 }
@@ -59,8 +64,16 @@ impl Client {
             route: Route::to(endpoint.check()?)?,
             connection: RwLock::new(None),
             opening: tokio::sync::Mutex::new(()),
+            changes: Changes::default(),
+            opened: AtomicBool::new(false),
             mirrors: AtomicBool::new(false),
         })))
+    }
+
+    /// Grows whenever the server says that its tools have changed, or when it may have said so unheard: a list that
+    /// was made before is to be made again. Costs nothing.
+    pub fn changes(&self) -> u64 {
+        self.0.changes.count()
     }
 
     /// Gives the connection up. Over stdio it ends the process, which has a second to do so by itself when
@@ -196,8 +209,12 @@ impl Client {
         if let Some(open) = self.open_connection() {
             return Ok(open);
         }
-        let opened = tokio::time::timeout(OPEN_TIMEOUT, self.0.route.open()).await;
+        let opened = tokio::time::timeout(OPEN_TIMEOUT, self.0.route.open(&self.0.changes)).await;
         let connection = Arc::new(opened.unwrap_or_else(|_| Err(self.timeout(OPEN_TIMEOUT, false)))?);
+        // What it said while there was none was heard by nobody.
+        if self.0.opened.swap(true, Ordering::AcqRel) {
+            self.0.changes.note();
+        }
         if self.0.mirrors.load(Ordering::Relaxed) {
             // rmcp mirrors arguments by the schemas that this connection has seen. What is wrong with
             // the list is for the one who lists to say.

@@ -17,10 +17,12 @@ use rmcp::{
         streamable_http_client::StreamableHttpClientTransportConfig,
     },
 };
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument as _, Span};
 
 use crate::{
     Era, McpError,
+    changes::{self, Changes, Ears},
     endpoint::{HttpTarget, Target},
     error::excerpt,
     exchange::{Exchange, Failure},
@@ -57,17 +59,19 @@ impl Route {
 
     /// # Errors
     /// What went wrong; no call was sent by then.
-    pub(crate) async fn open(&self) -> Result<Connection, McpError> {
+    pub(crate) async fn open(&self, changes: &Changes) -> Result<Connection, McpError> {
         match self {
-            Self::Http { pool, target } => Connection::over_http(pool.clone(), (**target).clone()).await,
-            Self::Stdio(launcher) => Connection::over_stdio(launcher).await,
+            Self::Http { pool, target } => Connection::over_http(pool.clone(), (**target).clone(), changes).await,
+            Self::Stdio(launcher) => Connection::over_stdio(launcher, changes).await,
         }
     }
 }
 
 pub(crate) struct Connection {
-    service: RunningService<RoleClient, ClientConfig>,
+    service: RunningService<RoleClient, Ears>,
     server: String,
+    /// Hears from the server that its tools have changed, while the connection is in use.
+    _listening: Option<AbortOnDropHandle<()>>,
     pub(crate) era: Era,
     pub(crate) protocol_version: String,
     pub(crate) instructions: Option<String>,
@@ -75,23 +79,27 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Asks with `server/discover`, and falls back to `initialize`.
-    async fn over_http(pool: reqwest::Client, target: HttpTarget) -> Result<Self, McpError> {
+    async fn over_http(pool: reqwest::Client, target: HttpTarget, changes: &Changes) -> Result<Self, McpError> {
         let server = target.display.clone();
         let http = Http::new(pool, target);
         let transport = StreamableHttpClientTransport::with_client(http.clone(), config(&server));
-        match serve(transport, either_era()).await {
-            Ok(service) => Ok(Self::of(service, server).await),
+        match serve(transport, either_era(), changes).await {
+            Ok(service) => {
+                let mut connection = Self::of(service, server).await;
+                connection.listen(Some(http), changes);
+                Ok(connection)
+            }
             Err(error) => Err(before_any_call(handshake_error(&http, &server, &error))),
         }
     }
 
     /// As over HTTP. A server that dies of `server/discover`, or gives an answer to it that makes no
     /// sense, is started once more and not asked that again.
-    async fn over_stdio(launcher: &Launcher) -> Result<Self, McpError> {
+    async fn over_stdio(launcher: &Launcher, changes: &Changes) -> Result<Self, McpError> {
         let legacy = launcher.is_legacy();
         let first = if legacy { session_era() } else { either_era() };
-        let opened = match Self::over_pipes(launcher, first).await {
-            Err(Unopened::Handshake(_)) if !legacy => Self::over_pipes(launcher, session_era()).await,
+        let opened = match Self::over_pipes(launcher, first, changes).await {
+            Err(Unopened::Handshake(_)) if !legacy => Self::over_pipes(launcher, session_era(), changes).await,
             opened => opened,
         };
         // Some never answer what they do not know: they are not asked each time. One that has been
@@ -102,13 +110,19 @@ impl Connection {
         })
     }
 
-    async fn over_pipes(launcher: &Launcher, lifecycle: ClientLifecycleMode) -> Result<Self, Unopened> {
+    async fn over_pipes(
+        launcher: &Launcher,
+        lifecycle: ClientLifecycleMode,
+        changes: &Changes,
+    ) -> Result<Self, Unopened> {
         let (transport, launching) = launcher.start().await.map_err(Unopened::Start)?;
         let server = launcher.server().to_owned();
-        match serve(transport, lifecycle).await {
+        match serve(transport, lifecycle, changes).await {
             Ok(service) => {
                 launching.succeeded();
-                Ok(Self::of(service, server).await)
+                let mut connection = Self::of(service, server).await;
+                connection.listen(None, changes);
+                Ok(connection)
             }
             Err(error) => {
                 let (ended, last_words) = launching.last_words().await;
@@ -122,7 +136,21 @@ impl Connection {
         }
     }
 
-    async fn of(service: RunningService<RoleClient, ClientConfig>, server: String) -> Self {
+    /// Where the server says that it tells of changes.
+    fn listen(&mut self, http: Option<Http>, changes: &Changes) {
+        let peer = self.service.peer_info();
+        let tells = peer.and_then(|peer| peer.capabilities.tools.as_ref()?.list_changed).unwrap_or(false);
+        if tells {
+            self._listening = match (self.era, http) {
+                (Era::Stateless, _) => Some(changes::subscribe(self.service.peer().clone(), changes.clone())),
+                (Era::Session, Some(http)) => changes::follow(http, self.protocol_version.clone(), changes.clone()),
+                // It sends them with everything else.
+                (Era::Session, None) => None,
+            };
+        }
+    }
+
+    async fn of(service: RunningService<RoleClient, Ears>, server: String) -> Self {
         service.set_response_cache_config(ClientCacheConfig::disabled()).await;
         let peer = service.peer_info();
         let version =
@@ -130,7 +158,7 @@ impl Connection {
         let era = if version.has_initialize() { Era::Session } else { Era::Stateless };
         let instructions = peer.and_then(|peer| peer.instructions.clone());
         tracing::debug!(%server, %version, "MCP connection opened");
-        Self { service, server, era, protocol_version: version.to_string(), instructions }
+        Self { service, server, _listening: None, era, protocol_version: version.to_string(), instructions }
     }
 
     /// Sends one request and waits for its answer, without a time limit. Dropping the future cancels
@@ -183,12 +211,14 @@ fn me() -> ClientConfig {
 async fn serve<T, E, A>(
     transport: T,
     lifecycle: ClientLifecycleMode,
-) -> Result<RunningService<RoleClient, ClientConfig>, ClientInitializeError>
+    changes: &Changes,
+) -> Result<RunningService<RoleClient, Ears>, ClientInitializeError>
 where
     T: IntoTransport<RoleClient, E, A>,
     E: std::error::Error + Send + Sync + 'static,
 {
-    me().serve_with_lifecycle(transport, lifecycle).instrument(Span::none()).await
+    let ears = Ears { me: me(), changes: changes.clone() };
+    ears.serve_with_lifecycle(transport, lifecycle).instrument(Span::none()).await
 }
 
 fn either_era() -> ClientLifecycleMode {

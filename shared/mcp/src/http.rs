@@ -64,6 +64,8 @@ struct Inner {
     target: HttpTarget,
     /// The endpoint's headers and those that are the same for every POST.
     post_headers: HeaderMap,
+    /// The session that the server opened, if it did.
+    session: Mutex<Option<String>>,
     /// The last failure of a message that has no [`Exchange`]: those of the handshake.
     handshake_failure: Mutex<Option<McpError>>,
 }
@@ -73,7 +75,13 @@ impl Http {
         let mut post_headers = target.headers.clone();
         post_headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         post_headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Self(Arc::new(Inner { client, target, post_headers, handshake_failure: Mutex::new(None) }))
+        Self(Arc::new(Inner {
+            client,
+            target,
+            post_headers,
+            session: Mutex::new(None),
+            handshake_failure: Mutex::new(None),
+        }))
     }
 
     pub(crate) fn take_handshake_failure(&self) -> Option<McpError> {
@@ -82,6 +90,10 @@ impl Http {
 
     pub(crate) fn keep_handshake_failure(&self, error: McpError) {
         *self.0.handshake_failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+
+    pub(crate) fn session(&self) -> Option<String> {
+        self.0.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn client(&self) -> &reqwest::Client {
@@ -171,6 +183,9 @@ impl Http {
         let exchange = exchange_of(message);
         let limit = exchange.map_or(limit, Exchange::limit);
         let session = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        if let (None, Some(session)) = (exchange, &session) {
+            *self.0.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session.clone());
+        }
         match media_type(&response).as_str() {
             "application/json" => {
                 let body = self.bounded_body(response, limit).await?;

@@ -13,6 +13,7 @@
 //! broken tool in a list that does not spoil the others.
 
 mod call;
+mod changes;
 mod client;
 mod connection;
 mod endpoint;

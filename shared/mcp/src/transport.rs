@@ -81,8 +81,7 @@ impl StreamableHttpClient for Http {
     }
 
     /// Only to resume the stream of an answer (`last_event_id`). The stream of a session that belongs to
-    /// no request is not opened: it would hold a connection for a notification that says "list again",
-    /// which the age of a listing sees to.
+    /// no request is `changes`' own, and only opened where a server says that it uses it.
     async fn get_stream(
         &self,
         uri: Arc<str>,

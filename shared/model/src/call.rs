@@ -112,6 +112,14 @@ impl Payload {
         }
     }
 
+    /// Where it is kept, if it is as a blob.
+    pub fn blob(&self) -> Option<Digest> {
+        match self {
+            Payload::Inline(_) => None,
+            Payload::Blob { digest, .. } => Some(*digest),
+        }
+    }
+
     /// Bytes that this payload adds to the memory of whoever holds it.
     pub fn inline_size(&self) -> usize {
         match self {

@@ -73,6 +73,18 @@ impl Json {
         deepest
     }
 
+    /// The same text over many lines, two spaces a level: nothing but white space differs.
+    pub fn pretty(&self) -> String {
+        crate::pretty::pretty(self.as_str())
+    }
+
+    /// The same text without white space between its tokens.
+    #[must_use]
+    pub fn compact(self) -> Self {
+        let spaced = self.as_str().bytes().any(|byte| byte.is_ascii_whitespace());
+        if spaced { Self(crate::pretty::compact(self.as_str()).into()) } else { self }
+    }
+
     pub fn into_string(self) -> String {
         self.0.into()
     }

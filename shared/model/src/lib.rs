@@ -12,6 +12,7 @@ mod json;
 mod limits;
 mod listed;
 mod policy;
+mod pretty;
 mod problem;
 mod timestamp;
 mod toolset;

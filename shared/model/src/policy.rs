@@ -15,6 +15,9 @@ pub struct Policy {
     pub retry: Retry,
     #[serde(default, skip_serializing_if = "Approval::is_never")]
     pub approval: Approval,
+    /// How long a call is parked at most, whatever for; it is rejected then. `None`: until somebody decides.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "optional_duration_text")]
+    pub park_limit: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +67,7 @@ impl Default for Policy {
             timeout: Duration::from_secs(60),
             retry: Retry::default(),
             approval: Approval::Never,
+            park_limit: None,
         }
     }
 }
@@ -102,6 +106,19 @@ mod duration_text {
     }
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         parse_duration(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+mod optional_duration_text {
+    use super::{Duration, format_duration, parse_duration};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(value: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+        value.map(format_duration).serialize(serializer)
+    }
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        text.map(|text| parse_duration(&text)).transpose().map_err(de::Error::custom)
     }
 }
 

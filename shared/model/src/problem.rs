@@ -14,6 +14,7 @@ pub enum ProblemCode {
     UnsupportedMediaType,
     UnknownToolset,
     UnknownRun,
+    RunPurged,
     UnknownCall,
     AlreadyDecided,
     ServerUnreachable,
@@ -29,7 +30,7 @@ pub enum ProblemCode {
 }
 
 impl ProblemCode {
-    pub const ALL: [ProblemCode; 21] = [
+    pub const ALL: [ProblemCode; 22] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::BodyTooLarge,
@@ -39,6 +40,7 @@ impl ProblemCode {
         Self::UnsupportedMediaType,
         Self::UnknownToolset,
         Self::UnknownRun,
+        Self::RunPurged,
         Self::UnknownCall,
         Self::AlreadyDecided,
         Self::ServerUnreachable,
@@ -99,6 +101,12 @@ impl ProblemCode {
             Self::UnknownRun => {
                 ("unknown-run", 404, "There is no such run", "`GET /v1/runs` lists the runs that exist.")
             }
+            Self::RunPurged => (
+                "run-purged",
+                410,
+                "The run was purged",
+                "Runs that have ended are kept for a time that the operator sets, and then removed with all that belongs to them.",
+            ),
             Self::UnknownCall => (
                 "unknown-call",
                 404,

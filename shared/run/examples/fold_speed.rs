@@ -97,6 +97,9 @@ fn begin(run: &RunId) -> Entry {
         calls_in_flight: 100,
         parent: None,
         deadline: None,
+        webhook: None,
+        past: None,
+        plan: false,
     };
     let at = Timestamp::from_unix_ms(0);
     Entry::new(vec![
@@ -112,6 +115,7 @@ fn called(seq: Seq) -> Result<Record, serde_json::Error> {
         arguments,
         raw: false,
         terms: rewind_run::Terms::default(),
+        origin: None,
     };
     Ok(Record::Called { at: Timestamp::from_unix_ms(seq.into()), seq, call })
 }

@@ -5,8 +5,14 @@ use rewind_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Call, End, ParkReason, Phase, Record, Run, Terms};
+use crate::{
+    Call, End, History, ParkReason, Phase, Record, Run, Terms,
+    finder::Finder,
+    history::{describe, outcome_unknown},
+};
 
+/// Names the decision that time made.
+const OVERDUE: &str = "park_limit";
 /// Bytes of a name that somebody gave: of a decision, or of themselves.
 const LONGEST_NAME: usize = 256;
 
@@ -16,15 +22,19 @@ pub enum Input<'a> {
     /// This node owns the run's shard since `epoch`. `lost`: of what is outstanding, nothing is at work
     /// and nothing in a queue.
     Adopt { node: NodeId, epoch: u64, lost: bool },
-    /// The script ran until it could only wait.
-    Script(ScriptTurn),
+    /// The script ran until it could only wait. The history is the one that its [`Spec`](crate::Spec) names.
+    Script(ScriptTurn, Option<&'a History>),
+    /// The script waits, maybe for an outcome that its history holds.
+    Take(&'a History),
     /// A tool answered.
     Answer { seq: Seq, attempt: u32, outcome: Outcome },
     /// An attempt ended without an answer. The policy is the tool's pinned one; `sent`: the tool may have
     /// got the call.
     Interrupted { seq: Seq, attempt: u32, failure: ToolFailure, sent: bool, policy: &'a Policy },
-    /// An attempt was not made: the call does not match what its tool is by now.
-    Changed { seq: Seq, attempt: u32, detail: String },
+    /// An attempt was not made, and somebody has to decide what is to be done.
+    Park { seq: Seq, attempt: u32, reason: ParkReason, detail: String },
+    /// The worker that has the call will answer it later.
+    Deferred { seq: Seq, attempt: u32 },
     /// Somebody decides about a parked call.
     Decide { seq: Seq, verdict: Verdict },
     /// Somebody wants the run to end.
@@ -77,18 +87,20 @@ impl Run {
     /// The records that `input` asks for at `now`; none when it changes nothing (a late or repeated
     /// answer, a timer of a call that has ended). The caller folds them.
     pub fn decide(&self, now: Timestamp, input: Input<'_>) -> Vec<Record> {
-        let at = now.max(self.last_at());
+        let at = now.max(self.last_at()).max(self.inherited_time());
         if self.status().ended() {
             return Vec::new();
         }
         match input {
             Input::Adopt { node, epoch, lost } => self.decide_adopt(at, node, epoch, lost),
-            Input::Script(turn) => self.decide_script(at, turn),
+            Input::Script(turn, history) => self.decide_script(at, turn, history),
+            Input::Take(history) => self.decide_take(at, history),
             Input::Answer { seq, attempt, outcome } => self.decide_answer(at, seq, attempt, outcome),
             Input::Interrupted { seq, attempt, failure, sent, policy } => {
                 self.decide_interrupted(at, seq, attempt, failure, sent, policy)
             }
-            Input::Changed { seq, attempt, detail } => self.decide_changed(at, seq, attempt, detail),
+            Input::Park { seq, attempt, reason, detail } => self.decide_park(at, seq, attempt, reason, detail),
+            Input::Deferred { seq, attempt } => self.decide_deferred(at, seq, attempt),
             Input::Decide { seq, verdict } => self.decide_verdict(at, seq, verdict),
             Input::Cancel => vec![Record::Ended { at, end: End::Cancelled }],
             Input::Due { seq } => self.decide_due(now, at, seq),
@@ -124,13 +136,30 @@ impl Run {
         records
     }
 
-    /// Once somebody has let it go, it goes.
-    fn decide_changed(&self, at: Timestamp, seq: Seq, attempt: u32, mut detail: String) -> Vec<Record> {
-        let Some(pending) = self.outstanding().get(&seq).filter(|pending| !pending.approved) else { return Vec::new() };
+    /// Once somebody has let it go though its tool has changed, that stops it no more.
+    fn decide_park(
+        &self,
+        at: Timestamp,
+        seq: Seq,
+        attempt: u32,
+        reason: ParkReason,
+        mut detail: String,
+    ) -> Vec<Record> {
+        let Some(pending) = self.outstanding().get(&seq) else { return Vec::new() };
         match pending.phase {
+            _ if pending.approved && reason == ParkReason::SchemaChanged => Vec::new(),
             Phase::Sent { attempt: last } | Phase::BackingOff { attempt: last, .. } if last == attempt => {
                 cut(&mut detail, self.limits.log_line_bytes);
-                vec![Record::Parked { at, seq, attempt, reason: ParkReason::SchemaChanged, detail }]
+                vec![Record::Parked { at, seq, attempt, reason, detail }]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn decide_deferred(&self, at: Timestamp, seq: Seq, attempt: u32) -> Vec<Record> {
+        match self.outstanding().get(&seq).map(|pending| pending.phase) {
+            Some(Phase::Sent { .. } | Phase::Elsewhere { .. }) if self.is_with_worker(seq) => {
+                vec![Record::Deferred { at, seq, attempt: attempt.max(1) }]
             }
             _ => Vec::new(),
         }
@@ -151,14 +180,20 @@ impl Run {
 
     fn decide_answer(&self, at: Timestamp, seq: Seq, attempt: u32, outcome: Outcome) -> Vec<Record> {
         match self.outstanding().get(&seq).map(|pending| pending.phase) {
-            Some(Phase::Sent { .. } | Phase::BackingOff { .. } | Phase::Elsewhere { .. } | Phase::Unknown { .. }) => {
+            Some(
+                Phase::Sent { .. }
+                | Phase::BackingOff { .. }
+                | Phase::Elsewhere { .. }
+                | Phase::Deferred { .. }
+                | Phase::Unknown { .. },
+            ) => {
                 let outcome = match outcome {
                     Outcome::Ok(payload) => Outcome::Ok(payload),
                     Outcome::Err(failure) => Outcome::Err(bounded_failure(failure, &self.limits)),
                 };
                 vec![Record::Completed { at, seq, attempt: attempt.max(1), outcome }]
             }
-            Some(Phase::Queued { .. } | Phase::Sleeping | Phase::Parked { .. }) | None => Vec::new(),
+            Some(Phase::Queued { .. } | Phase::Sleeping | Phase::Parked { .. } | Phase::Recorded) | None => Vec::new(),
         }
     }
 
@@ -199,7 +234,12 @@ impl Run {
         }
         let Some(pending) = self.outstanding().get(&seq) else { return Vec::new() };
         match (&pending.call, pending.phase) {
-            (Call::Sleep { until }, _) if now >= *until => vec![Record::Fired { at, seq }],
+            (Call::Sleep { until, .. }, Phase::Sleeping) if now >= *until => vec![Record::Fired { at, seq }],
+            (Call::Tool { tool, .. }, Phase::Parked { until: Some(until), .. }) if now >= until => {
+                let message = format!("{tool} was not done: nobody had decided about it by {until}");
+                let failure = ToolFailure { retryable: false, ..ToolFailure::new(ErrorCode::Rejected, message) };
+                vec![Record::Rejected { at, seq, decision: OVERDUE.into(), by: None, failure }]
+            }
             (call, Phase::BackingOff { attempt, until }) if now >= until && call.terms().at_most_once => {
                 vec![Record::Retried { at, seq, attempt }]
             }
@@ -212,7 +252,7 @@ impl Run {
         if may && self.status() == rewind_model::RunStatus::Running { vec![Record::Waiting { at }] } else { Vec::new() }
     }
 
-    fn decide_script(&self, at: Timestamp, turn: ScriptTurn) -> Vec<Record> {
+    fn decide_script(&self, at: Timestamp, turn: ScriptTurn, history: Option<&History>) -> Vec<Record> {
         let mut logs = turn.logs;
         if turn.end.is_some() {
             logs.extend(unsent(&turn.calls));
@@ -222,14 +262,20 @@ impl Run {
         let over = turn.calls.len() > room as usize;
         let made = turn.calls.len();
         match turn.end {
-            Some(end) => records.push(Record::Ended { at, end: ended(end, &self.limits) }),
+            Some(end) => {
+                records.extend(history.and_then(|history| self.ended_early(at, history)));
+                records.push(Record::Ended { at, end: self.planned_end(ended(end, &self.limits)) });
+            }
             None if over => records.push(failed(
                 at,
                 "limit_calls",
                 format!("the script made more than {} calls, the limit of a run", self.limits.calls),
             )),
             None => {
-                records.extend(turn.calls.into_iter().map(|call| recorded(at, call, &self.limits)));
+                let mut finder = history.map(|history| Finder::new(history, self));
+                for new in turn.calls {
+                    self.record_call(at, new, finder.as_mut(), &mut records);
+                }
                 if made == 0 && self.outstanding().is_empty() {
                     records.push(failed(
                         at,
@@ -242,6 +288,24 @@ impl Run {
             }
         }
         records
+    }
+
+    fn record_call(&self, at: Timestamp, mut new: NewCall, finder: Option<&mut Finder<'_>>, records: &mut Vec<Record>) {
+        if let Call::Tool { tool, arguments, .. } = &new.call {
+            new.refused = new.refused.take().or_else(|| too_large(tool, arguments, &self.limits));
+        }
+        let found = finder.map(|finder| finder.find(&mut new, self.script_time())).unwrap_or_default();
+        let NewCall { seq, call, refused } = new;
+        if let Some(then) = found.differs {
+            records.push(Record::Diverged { at, seq, then: Some(then), now: Some(describe(&call)) });
+        }
+        records.push(match (call, refused) {
+            (Call::Tool { tool, arguments, .. }, Some(failure)) => {
+                let failure = bounded_failure(failure, &self.limits);
+                Record::Refused { at, seq, tool, arguments: arguments.digest(), failure, then: found.then }
+            }
+            (call, _) => Record::Called { at, seq, call },
+        });
     }
 
     fn decide_logs(&self, at: Timestamp, logs: Vec<(String, String)>) -> Vec<Record> {
@@ -271,20 +335,6 @@ fn unsent(calls: &[NewCall]) -> impl Iterator<Item = (String, String)> + '_ {
     })
 }
 
-fn recorded(at: Timestamp, new: NewCall, limits: &Limits) -> Record {
-    let NewCall { seq, call, refused } = new;
-    match call {
-        Call::Sleep { .. } => Record::Called { at, seq, call },
-        Call::Tool { tool, arguments, raw, terms } => match refused.or_else(|| too_large(&tool, &arguments, limits)) {
-            Some(failure) => {
-                let failure = bounded_failure(failure, limits);
-                Record::Refused { at, seq, tool, arguments: arguments.digest(), failure }
-            }
-            None => Record::Called { at, seq, call: Call::Tool { tool, arguments, raw, terms } },
-        },
-    }
-}
-
 fn too_large(tool: &ToolName, arguments: &Payload, limits: &Limits) -> Option<ToolFailure> {
     (arguments.size() > limits.argument_bytes as u64).then(|| {
         let message =
@@ -304,11 +354,6 @@ fn ended(end: ScriptEnd, limits: &Limits) -> End {
         ScriptEnd::Returned(result) => End::Completed { result: Payload::Inline(result) },
         ScriptEnd::Failed(error) => End::Failed { error: bounded(error, limits) },
     }
-}
-
-fn outcome_unknown(tool: &ToolName, why: &str) -> ToolFailure {
-    let message = format!("{tool} may have been done or not, and must not be done twice: {why}");
-    ToolFailure { retryable: false, ..ToolFailure::new(ErrorCode::OutcomeUnknown, message) }
 }
 
 fn failed(at: Timestamp, code: &str, message: String) -> Record {
@@ -331,7 +376,7 @@ fn bounded(mut error: RunError, limits: &Limits) -> RunError {
 
 /// Workers and servers fail with anything, too. A failure is kept in its record, never as a blob:
 /// one that no journal message can hold would be refused for ever, and its run would never go on.
-fn bounded_failure(mut failure: ToolFailure, limits: &Limits) -> ToolFailure {
+pub(crate) fn bounded_failure(mut failure: ToolFailure, limits: &Limits) -> ToolFailure {
     cut(&mut failure.message, limits.log_line_bytes);
     let (bytes, depth) = failure.details.as_ref().map_or((0, 0), |details| (details.len(), details.depth()));
     if bytes > limits.inline_bytes || depth > limits.result_depth {

@@ -28,8 +28,11 @@ impl Delivery {
             Record::Completed { seq, at, outcome: Outcome::Ok(payload), .. } => {
                 (seq, at, Delivered::Value(payload.clone()))
             }
+            Record::Taken { seq, then, taken, .. } => (seq, then, taken.clone().into()),
+            Record::Refused { seq, at, then, failure, .. } => {
+                (seq, then.as_ref().unwrap_or(at), Delivered::Failure(failure.clone()))
+            }
             Record::Completed { seq, at, outcome: Outcome::Err(failure), .. }
-            | Record::Refused { seq, at, failure, .. }
             | Record::Rejected { seq, at, failure, .. } => (seq, at, Delivered::Failure(failure.clone())),
             Record::Fired { seq, at } => (seq, at, Delivered::Slept),
             Record::Created { .. }
@@ -39,6 +42,8 @@ impl Delivery {
             | Record::Retried { .. }
             | Record::Parked { .. }
             | Record::Approved { .. }
+            | Record::Deferred { .. }
+            | Record::Diverged { .. }
             | Record::Logged { .. }
             | Record::Waiting { .. }
             | Record::Ended { .. } => return None,

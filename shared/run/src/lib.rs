@@ -6,16 +6,25 @@
 //! what the journal holds, drops the effects, and asks [`Run::pending`] what is still outstanding.
 //! [`Replay`] holds the script, run again from its start, against what the journal says it did.
 
+mod cassette;
 mod decide;
 mod delivery;
 mod entry;
+mod finder;
+mod history;
+mod nearest;
 mod record;
 mod replay;
 mod run;
+mod spec;
+mod take;
 
+pub use cassette::{Cassette, CassetteError};
 pub use decide::{Input, NewCall, ScriptEnd, ScriptTurn, Verdict};
 pub use delivery::{Delivered, Delivery};
 pub use entry::{Entry, EntryError};
-pub use record::{Call, End, Parent, ParkReason, Record, Spec, Terms};
+pub use history::{History, HistoryError, Made, Origin, PastCall, PastOutcome, Taken};
+pub use record::{Call, End, ParkReason, Record, Terms};
 pub use replay::{Divergence, Replay};
 pub use run::{Effect, IllegalRecord, Owner, Pending, Phase, Run, Why};
+pub use spec::{Clock, Parent, Past, Spec};

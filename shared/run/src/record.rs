@@ -1,12 +1,12 @@
 //! The facts of a run, as its journal holds them.
 
-use std::collections::BTreeMap;
-
 use rewind_model::{
-    Approval, Delivery, Digest, Key, NodeId, Outcome, Payload, Policy, RunError, Seq, Timestamp, ToolFailure, ToolName,
-    Toolset, ToolsetId, TraceContext,
+    Approval, Delivery, Digest, NodeId, Outcome, Payload, Policy, RunError, Seq, Timestamp, ToolFailure, ToolName,
+    Toolset,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::{Origin, Spec, Taken};
 
 /// One fact. A variant is never changed once it has been written anywhere: a new version of it is a
 /// new variant, and both are read for ever (`tests/golden/` holds each as it was written).
@@ -21,7 +21,16 @@ pub enum Record {
     Called { at: Timestamp, seq: Seq, call: Call },
     /// The script made a call that is never sent. Its arguments are kept as a digest only: they may
     /// be over every limit.
-    Refused { at: Timestamp, seq: Seq, tool: ToolName, arguments: Digest, failure: ToolFailure },
+    Refused {
+        at: Timestamp,
+        seq: Seq,
+        tool: ToolName,
+        arguments: Digest,
+        failure: ToolFailure,
+        /// Script time, where that is not the run's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        then: Option<Timestamp>,
+    },
     /// An attempt ended without an answer; the next one goes out at `retry_at`.
     AttemptFailed { at: Timestamp, seq: Seq, attempt: u32, failure: ToolFailure, retry_at: Timestamp },
     /// A call that must not be sent twice goes out again: the attempt before it was not sent.
@@ -45,6 +54,20 @@ pub enum Record {
         by: Option<String>,
         failure: ToolFailure,
     },
+    /// The host worker that has the call will answer it later: no queue holds it meanwhile, and no time runs.
+    Deferred { at: Timestamp, seq: Seq, attempt: u32 },
+    /// A call got the outcome that its origin had, at `then` of script time.
+    Taken { at: Timestamp, seq: Seq, then: Timestamp, taken: Taken },
+    /// From this call on the script does something else than the run that it is a fork of. Both calls are
+    /// described; one that is absent was not made.
+    Diverged {
+        at: Timestamp,
+        seq: Seq,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        then: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        now: Option<String>,
+    },
     /// A call ended. `attempt` is the one that brought the outcome.
     Completed { at: Timestamp, seq: Seq, attempt: u32, outcome: Outcome },
     /// A sleep is over.
@@ -55,49 +78,6 @@ pub enum Record {
     Waiting { at: Timestamp },
     /// Nothing follows.
     Ended { at: Timestamp, end: End },
-}
-
-/// What a run was started with.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spec {
-    pub toolset: ToolsetId,
-    /// Of the compiled script in the catalog.
-    pub script: Digest,
-    pub input: Payload,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
-    /// Of the request that started the run, so that an idempotency key used for another one is told.
-    pub request: Digest,
-    pub trace: TraceContext,
-    /// Calls that may be with tools at once. Pinned, since it decides which calls count as sent: a
-    /// journal must mean the same to a node with another setting.
-    #[serde(default = "calls_in_flight", skip_serializing_if = "is_default_calls_in_flight")]
-    pub calls_in_flight: usize,
-    /// The call that started the run, if one did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent: Option<Parent>,
-    /// When the run fails if it has not ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deadline: Option<Timestamp>,
-}
-
-/// The call of a workflow that a run is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parent {
-    pub key: Key,
-    /// From 1: how many runs are above this one.
-    pub depth: u32,
-}
-
-/// The limit of journals that name none. Never to be changed.
-fn calls_in_flight() -> usize {
-    100
-}
-
-fn is_default_calls_in_flight(limit: &usize) -> bool {
-    *limit == calls_in_flight()
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,9 +91,16 @@ pub enum Call {
         raw: bool,
         #[serde(default, skip_serializing_if = "Terms::are_usual")]
         terms: Terms,
+        /// Where its outcome comes from, if it is not to be sent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<Origin>,
     },
     /// Absolute, so that a crash neither shortens nor lengthens it.
-    Sleep { until: Timestamp },
+    Sleep {
+        until: Timestamp,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<Origin>,
+    },
 }
 
 /// Why a call waits for a decision.
@@ -124,6 +111,8 @@ pub enum ParkReason {
     Approval,
     /// It does not match what its tool is by now.
     SchemaChanged,
+    /// Its server refused the credentials.
+    Credentials,
 }
 
 impl ParkReason {
@@ -131,6 +120,7 @@ impl ParkReason {
         match self {
             Self::Approval => "approval",
             Self::SchemaChanged => "schema_changed",
+            Self::Credentials => "credentials",
         }
     }
 }
@@ -144,11 +134,18 @@ pub struct Terms {
     /// Parked until somebody lets it go.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approval: bool,
+    /// Milliseconds for which it is parked at most; it is rejected then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub park_ms: Option<u64>,
 }
 
 impl Terms {
     pub fn of(policy: &Policy) -> Self {
-        Self { at_most_once: policy.delivery == Delivery::AtMostOnce, approval: policy.approval == Approval::Always }
+        Self {
+            at_most_once: policy.delivery == Delivery::AtMostOnce,
+            approval: policy.approval == Approval::Always,
+            park_ms: policy.park_limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
+        }
     }
 
     fn are_usual(&self) -> bool {
@@ -168,7 +165,12 @@ impl Call {
     /// Once sent, is it something that outlives the node that sent it? A host tool's call is in a queue: a
     /// worker has it or will have it, whoever owns the run by then. A workflow's call is a run.
     pub fn is_queued_elsewhere(&self) -> bool {
-        matches!(self, Call::Tool { tool, .. } if tool.export == Toolset::HOST) || self.is_workflow()
+        self.is_of_worker() || self.is_workflow()
+    }
+
+    /// Of a host tool.
+    pub fn is_of_worker(&self) -> bool {
+        matches!(self, Call::Tool { tool, .. } if tool.export == Toolset::HOST)
     }
 
     pub fn is_workflow(&self) -> bool {
@@ -179,6 +181,18 @@ impl Call {
         match self {
             Call::Tool { terms, .. } => *terms,
             Call::Sleep { .. } => Terms::default(),
+        }
+    }
+
+    pub fn origin(&self) -> Option<Origin> {
+        match self {
+            Call::Tool { origin, .. } | Call::Sleep { origin, .. } => *origin,
+        }
+    }
+
+    pub(crate) fn set_origin(&mut self, from: Option<Origin>) {
+        match self {
+            Call::Tool { origin, .. } | Call::Sleep { origin, .. } => *origin = from,
         }
     }
 }
@@ -195,6 +209,9 @@ impl Record {
             | Record::Parked { at, .. }
             | Record::Approved { at, .. }
             | Record::Rejected { at, .. }
+            | Record::Deferred { at, .. }
+            | Record::Taken { at, .. }
+            | Record::Diverged { at, .. }
             | Record::Completed { at, .. }
             | Record::Fired { at, .. }
             | Record::Logged { at, .. }
@@ -215,6 +232,9 @@ impl Record {
             Record::Parked { .. } => "parked",
             Record::Approved { .. } => "approved",
             Record::Rejected { .. } => "rejected",
+            Record::Deferred { .. } => "deferred",
+            Record::Taken { .. } => "taken",
+            Record::Diverged { .. } => "diverged",
             Record::Completed { .. } => "completed",
             Record::Fired { .. } => "fired",
             Record::Logged { .. } => "logged",
@@ -237,10 +257,13 @@ impl Record {
             Record::Refused { tool, failure, .. } => tool.name.len() + failure.message.len() + json(&failure.details),
             Record::AttemptFailed { failure, .. }
             | Record::Rejected { failure, .. }
+            | Record::Taken { taken: Taken::Outcome(Outcome::Err(failure)), .. }
             | Record::Completed { outcome: Outcome::Err(failure), .. } => {
                 failure.message.len() + json(&failure.details)
             }
-            Record::Completed { outcome: Outcome::Ok(payload), .. } => payload.inline_size(),
+            Record::Completed { outcome: Outcome::Ok(payload), .. }
+            | Record::Taken { taken: Taken::Outcome(Outcome::Ok(payload)), .. } => payload.inline_size(),
+            Record::Diverged { then, now, .. } => [then, now].into_iter().flatten().map(String::len).sum(),
             Record::Logged { text, .. } => text.len(),
             Record::Parked { detail, .. } => detail.len(),
             Record::Ended { end: End::Completed { result }, .. } => result.inline_size(),
@@ -252,9 +275,28 @@ impl Record {
             | Record::Called { call: Call::Sleep { .. }, .. }
             | Record::Retried { .. }
             | Record::Approved { .. }
+            | Record::Deferred { .. }
+            | Record::Taken { taken: Taken::Slept, .. }
             | Record::Fired { .. }
             | Record::Waiting { .. } => 0,
         }
+    }
+
+    /// The blobs that the record names.
+    pub fn blobs(&self) -> impl Iterator<Item = Digest> + use<> {
+        let payload = match self {
+            Record::Created { spec, .. } => Some(&spec.input),
+            Record::Called { call: Call::Tool { arguments, .. }, .. } => Some(arguments),
+            Record::Completed { outcome: Outcome::Ok(payload), .. }
+            | Record::Taken { taken: Taken::Outcome(Outcome::Ok(payload)), .. } => Some(payload),
+            Record::Ended { end: End::Completed { result }, .. } => Some(result),
+            _ => None,
+        };
+        let history = match self {
+            Record::Created { spec, .. } => spec.past.as_ref().map(|past| past.history),
+            _ => None,
+        };
+        payload.and_then(Payload::blob).into_iter().chain(history)
     }
 
     /// The payload that may be kept as a blob instead, if the record has one.
@@ -262,7 +304,8 @@ impl Record {
         match self {
             Record::Created { spec, .. } => Some(&mut spec.input),
             Record::Called { call: Call::Tool { arguments, .. }, .. } => Some(arguments),
-            Record::Completed { outcome: Outcome::Ok(payload), .. } => Some(payload),
+            Record::Completed { outcome: Outcome::Ok(payload), .. }
+            | Record::Taken { taken: Taken::Outcome(Outcome::Ok(payload)), .. } => Some(payload),
             Record::Ended { end: End::Completed { result }, .. } => Some(result),
             Record::Adopted { .. }
             | Record::Called { call: Call::Sleep { .. }, .. }
@@ -272,6 +315,9 @@ impl Record {
             | Record::Parked { .. }
             | Record::Approved { .. }
             | Record::Rejected { .. }
+            | Record::Deferred { .. }
+            | Record::Taken { .. }
+            | Record::Diverged { .. }
             | Record::Completed { outcome: Outcome::Err(_), .. }
             | Record::Fired { .. }
             | Record::Logged { .. }

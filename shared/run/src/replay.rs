@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use rewind_model::{Digest, Seq, ToolName};
+use rewind_model::Seq;
 
-use crate::{Call, NewCall, Record, ScriptEnd, ScriptTurn};
+use crate::{Made, NewCall, Record, ScriptEnd, ScriptTurn, history::describe};
 
 /// Matches what a replayed script does with what is recorded, in order.
 ///
@@ -12,18 +12,11 @@ use crate::{Call, NewCall, Record, ScriptEnd, ScriptTurn};
 /// interleaving; [`Replay::finish`] then gives what the script did beyond the journal's end.
 #[derive(Debug, Default)]
 pub struct Replay {
-    recorded: VecDeque<Recorded>,
+    recorded: VecDeque<(Seq, Made)>,
     made: VecDeque<NewCall>,
     recorded_logs: usize,
     written_logs: VecDeque<(String, String)>,
     end: Option<ScriptEnd>,
-}
-
-/// As much of a recorded call as tells it from another.
-#[derive(Debug)]
-enum Recorded {
-    Made(Seq, Call),
-    Refused { seq: Seq, tool: ToolName, arguments: Digest },
 }
 
 /// The script asked for something else than the journal holds.
@@ -44,9 +37,9 @@ impl Replay {
     /// When the script has already made another call in its place.
     pub fn record(&mut self, record: &Record) -> Result<(), Divergence> {
         match record {
-            Record::Called { seq, call, .. } => self.recorded.push_back(Recorded::Made(*seq, call.clone())),
+            Record::Called { seq, call, .. } => self.recorded.push_back((*seq, Made::Call(call.clone()))),
             Record::Refused { seq, tool, arguments, .. } => {
-                self.recorded.push_back(Recorded::Refused { seq: *seq, tool: tool.clone(), arguments: *arguments })
+                self.recorded.push_back((*seq, Made::Refused { tool: tool.clone(), arguments: *arguments }));
             }
             Record::Logged { .. } => self.recorded_logs += 1,
             Record::Created { .. }
@@ -56,6 +49,9 @@ impl Replay {
             | Record::Parked { .. }
             | Record::Approved { .. }
             | Record::Rejected { .. }
+            | Record::Deferred { .. }
+            | Record::Taken { .. }
+            | Record::Diverged { .. }
             | Record::Completed { .. }
             | Record::Fired { .. }
             | Record::Waiting { .. }
@@ -80,18 +76,17 @@ impl Replay {
     /// # Errors
     /// When the journal holds a call that the script did not make.
     pub fn finish(self) -> Result<ScriptTurn, Divergence> {
-        if let Some(recorded) = self.recorded.front() {
-            let (seq, then) = recorded.describe();
-            return Err(Divergence::Missing { seq, then });
+        if let Some((seq, made)) = self.recorded.front() {
+            return Err(Divergence::Missing { seq: *seq, then: made.describe() });
         }
         Ok(ScriptTurn { calls: self.made.into(), logs: self.written_logs.into(), end: self.end })
     }
 
     fn pair(&mut self) -> Result<(), Divergence> {
-        while let (Some(recorded), Some(made)) = (self.recorded.front(), self.made.front()) {
-            if !recorded.is(made) {
-                let (seq, then) = recorded.describe();
-                return Err(Divergence::OtherCall { seq, then, now: describe(&made.call) });
+        while let (Some((seq, recorded)), Some(now)) = (self.recorded.front(), self.made.front()) {
+            if *seq != now.seq || !recorded.is(&now.call) {
+                let (then, now) = (recorded.describe(), describe(&now.call));
+                return Err(Divergence::OtherCall { seq: *seq, then, now });
             }
             self.recorded.pop_front();
             self.made.pop_front();
@@ -100,57 +95,8 @@ impl Replay {
         self.recorded_logs -= both;
         self.written_logs.drain(..both);
         match self.recorded.front() {
-            Some(recorded) if self.end.is_some() => {
-                let (seq, then) = recorded.describe();
-                Err(Divergence::EndedEarly { seq, then })
-            }
+            Some((seq, made)) if self.end.is_some() => Err(Divergence::EndedEarly { seq: *seq, then: made.describe() }),
             Some(_) | None => Ok(()),
         }
     }
-}
-
-impl Recorded {
-    fn is(&self, made: &NewCall) -> bool {
-        match (self, &made.call) {
-            (Recorded::Made(seq, Call::Sleep { until }), Call::Sleep { until: now }) => {
-                *seq == made.seq && until == now
-            }
-            (
-                Recorded::Made(seq, Call::Tool { tool, arguments, raw, .. }),
-                Call::Tool { tool: tool_now, arguments: arguments_now, raw: raw_now, .. },
-            ) => {
-                *seq == made.seq
-                    && tool == tool_now
-                    && raw == raw_now
-                    && arguments.size() == arguments_now.size()
-                    && (arguments == arguments_now || arguments.digest() == arguments_now.digest())
-            }
-            (Recorded::Refused { seq, tool, arguments }, Call::Tool { tool: tool_now, arguments: now, .. }) => {
-                *seq == made.seq && tool == tool_now && *arguments == now.digest()
-            }
-            (Recorded::Made(..) | Recorded::Refused { .. }, _) => false,
-        }
-    }
-
-    fn describe(&self) -> (Seq, String) {
-        match self {
-            Recorded::Made(seq, call) => (*seq, describe(call)),
-            Recorded::Refused { seq, tool, arguments } => (*seq, format!("{tool} with arguments {}", short(arguments))),
-        }
-    }
-}
-
-/// Names the call; its arguments are the user's, so only their digest is shown.
-fn describe(call: &Call) -> String {
-    match call {
-        Call::Tool { tool, arguments, raw, .. } => {
-            let raw = if *raw { ".raw" } else { "" };
-            format!("{tool}{raw} with arguments {}", short(&arguments.digest()))
-        }
-        Call::Sleep { until } => format!("sleep until {until}"),
-    }
-}
-
-fn short(digest: &Digest) -> String {
-    format!("sha256:{}", &digest.to_string()[..12])
 }

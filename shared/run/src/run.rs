@@ -1,10 +1,13 @@
 //! The state of a run: the fold of its records.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use rewind_model::{Key, Limits, NodeId, RunId, RunStatus, Seq, Timestamp};
 
-use crate::{Call, End, ParkReason, Record, Spec, Terms};
+use crate::{Call, Delivery, End, Origin, ParkReason, Record, Spec, Terms};
 
 /// A run as its records so far make it. Results are not kept: they are in the journal and in the
 /// script's memory.
@@ -24,6 +27,13 @@ pub struct Run {
     ended: Option<RunStatus>,
     started_at: Option<Timestamp>,
     last_at: Timestamp,
+    script_time: Timestamp,
+    /// When the last timer that was ever armed is due.
+    last_timer: Timestamp,
+    /// The script does something else than what it is a fork of.
+    diverged: bool,
+    /// Calls of the history that are an origin.
+    used: BTreeSet<Seq>,
 }
 
 /// The node that may append: the one that appended `Adopted` last.
@@ -65,7 +75,16 @@ pub enum Phase {
     Parked {
         reason: ParkReason,
         attempt: u32,
+        /// It is rejected then.
+        until: Option<Timestamp>,
     },
+    /// The worker that got attempt number `attempt` answers it later, and tells so by itself. It takes none of
+    /// the places, either.
+    Deferred {
+        attempt: u32,
+    },
+    /// It is not sent: its outcome is taken from its origin.
+    Recorded,
     /// Must not be sent twice, and is in a queue that an owner before put it into: that queue has it, or
     /// its answer is on the way.
     Elsewhere {
@@ -87,6 +106,8 @@ pub enum Effect {
     Arm { seq: Seq, at: Timestamp },
     /// Tell whoever works on this call that nobody waits for it any more.
     Abandon { seq: Seq, call: Call },
+    /// Let go of every timer: nobody needs one any more.
+    Disarm,
 }
 
 /// A record that cannot follow the ones before it.
@@ -120,6 +141,8 @@ pub enum Why {
     NotParked(Seq),
     #[error("call {seq} has not been sent as attempt {attempt}")]
     NotSent { seq: Seq, attempt: u32 },
+    #[error("call {0} gets its outcome from somewhere else")]
+    OtherOrigin(Seq),
 }
 
 impl Run {
@@ -158,6 +181,10 @@ impl Run {
             ended: None,
             started_at: None,
             last_at: Timestamp::default(),
+            script_time: Timestamp::default(),
+            last_timer: Timestamp::default(),
+            diverged: false,
+            used: BTreeSet::new(),
         }
     }
 
@@ -184,6 +211,21 @@ impl Run {
     /// The time of the last record: script time never goes back behind it.
     pub fn last_at(&self) -> Timestamp {
         self.last_at
+    }
+    /// What the script's clock shows.
+    pub fn script_time(&self) -> Timestamp {
+        self.script_time
+    }
+    pub(crate) fn diverged(&self) -> bool {
+        self.diverged
+    }
+    pub(crate) fn used_origins(&self) -> &BTreeSet<Seq> {
+        &self.used
+    }
+    /// Number of calls that a worker will answer later.
+    pub fn deferred(&self) -> u32 {
+        let deferred = self.pending.values().filter(|pending| matches!(pending.phase, Phase::Deferred { .. }));
+        u32::try_from(deferred.count()).unwrap_or(u32::MAX)
     }
     pub fn key(&self, seq: Seq) -> Key {
         Key { run: self.id.clone(), seq }
@@ -236,13 +278,15 @@ impl Run {
             (call, Phase::Sent { attempt }) if call.is_workflow() => Some(Effect::Dispatch { seq, attempt }),
             (call, Phase::BackingOff { until, .. }) if now >= until && call.terms().at_most_once => None,
             (_, Phase::BackingOff { attempt, until }) if now >= until => Some(Effect::Dispatch { seq, attempt }),
-            (Call::Sleep { until }, Phase::Sleeping) if now >= *until => None,
-            (_, Phase::BackingOff { .. } | Phase::Sleeping) => pending.effect(seq),
+            (Call::Sleep { until, .. }, Phase::Sleeping) if now >= *until => None,
+            (_, Phase::Parked { until: Some(until), .. }) if now >= until => None,
+            (_, Phase::BackingOff { .. } | Phase::Sleeping | Phase::Parked { .. }) => pending.effect(seq),
             (
                 _,
                 Phase::Queued { .. }
                 | Phase::Sent { .. }
-                | Phase::Parked { .. }
+                | Phase::Deferred { .. }
+                | Phase::Recorded
                 | Phase::Elsewhere { .. }
                 | Phase::Unknown { .. },
             ) => None,
@@ -257,7 +301,16 @@ impl Run {
         self.legal(record).map_err(|why| IllegalRecord { run: self.id.clone(), record: record.name(), why })?;
         self.last_at = self.last_at.max(record.at());
         self.waiting = matches!(record, Record::Waiting { .. });
-        Ok(self.apply(record))
+        if let Some(Delivery { at, .. }) = Delivery::of(record) {
+            self.script_time = self.script_time.max(at);
+        }
+        let effects = self.apply(record);
+        for effect in &effects {
+            if let Effect::Arm { at, .. } = effect {
+                self.last_timer = self.last_timer.max(*at);
+            }
+        }
+        Ok(effects)
     }
 
     fn legal(&self, record: &Record) -> Result<(), Why> {
@@ -301,16 +354,27 @@ impl Run {
             // The answer to any attempt is the answer: all carry the same key, and a host worker
             // counts redeliveries that the run has not heard of.
             Record::Completed { seq, attempt, .. } => match self.phase(*seq)? {
-                Phase::Sent { .. } | Phase::BackingOff { .. } | Phase::Elsewhere { .. } | Phase::Unknown { .. } => {
-                    Ok(())
-                }
+                Phase::Sent { .. }
+                | Phase::BackingOff { .. }
+                | Phase::Elsewhere { .. }
+                | Phase::Deferred { .. }
+                | Phase::Unknown { .. } => Ok(()),
                 Phase::Queued { .. } | Phase::Parked { .. } => Err(Why::NotSent { seq: *seq, attempt: *attempt }),
                 Phase::Sleeping => Err(Why::WrongKind(*seq)),
+                Phase::Recorded => Err(Why::OtherOrigin(*seq)),
             },
-            Record::Fired { seq, .. } => match self.pending.get(seq) {
-                None => Err(Why::NotOutstanding(*seq)),
-                Some(Pending { call: Call::Sleep { .. }, .. }) => Ok(()),
-                Some(_) => Err(Why::WrongKind(*seq)),
+            Record::Deferred { seq, attempt, .. } => match self.phase(*seq)? {
+                Phase::Sent { .. } | Phase::Elsewhere { .. } if self.is_with_worker(*seq) => Ok(()),
+                _ => Err(Why::NotSent { seq: *seq, attempt: *attempt }),
+            },
+            Record::Taken { seq, .. } => match self.phase(*seq)? {
+                Phase::Recorded => Ok(()),
+                _ => Err(Why::OtherOrigin(*seq)),
+            },
+            Record::Fired { seq, .. } => match self.phase(*seq)? {
+                Phase::Sleeping => Ok(()),
+                Phase::Recorded => Err(Why::OtherOrigin(*seq)),
+                _ => Err(Why::WrongKind(*seq)),
             },
             _ => Ok(()),
         }
@@ -327,9 +391,14 @@ impl Run {
         self.pending.get(&seq).map(|pending| pending.phase).ok_or(Why::NotOutstanding(seq))
     }
 
+    pub(crate) fn is_with_worker(&self, seq: Seq) -> bool {
+        self.pending.get(&seq).is_some_and(|pending| pending.call.is_of_worker())
+    }
+
     fn apply(&mut self, record: &Record) -> Vec<Effect> {
         match record {
-            Record::Created { spec, .. } => {
+            Record::Created { at, spec } => {
+                self.script_time = spec.past.as_ref().map_or(*at, |past| past.clock.started);
                 self.spec = Some(spec.clone());
                 Vec::new()
             }
@@ -346,11 +415,25 @@ impl Run {
                 pending.effect(*seq).into_iter().collect()
             }
             Record::Retried { seq, attempt, .. } => self.send(*seq, *attempt),
-            Record::Parked { seq, attempt, reason, .. } => {
+            Record::Parked { at, seq, attempt, reason, .. } => {
+                let mut effects = self.give_place();
                 if let Some(pending) = self.pending.get_mut(seq) {
-                    pending.phase = Phase::Parked { reason: *reason, attempt: *attempt };
+                    pending.park(*at, *reason, *attempt);
+                    effects.extend(pending.effect(*seq));
                 }
-                self.give_place()
+                effects
+            }
+            Record::Deferred { seq, attempt, .. } => {
+                let held = self.set_phase(*seq, Phase::Deferred { attempt: *attempt });
+                if held { self.give_place() } else { Vec::new() }
+            }
+            Record::Taken { seq, .. } => {
+                self.pending.remove(seq);
+                Vec::new()
+            }
+            Record::Diverged { .. } => {
+                self.diverged = true;
+                Vec::new()
             }
             Record::Approved { seq, .. } => self.approve(*seq),
             Record::Completed { seq, .. } | Record::Rejected { seq, .. } => self.complete(*seq),
@@ -363,7 +446,7 @@ impl Run {
                 Vec::new()
             }
             Record::Waiting { .. } => Vec::new(),
-            Record::Ended { end, .. } => self.end(end),
+            Record::Ended { at, end } => self.end(*at, end),
         }
     }
 
@@ -371,7 +454,7 @@ impl Run {
     fn approve(&mut self, seq: Seq) -> Vec<Effect> {
         let full = self.in_flight >= self.limits.calls_in_flight;
         let Some(pending) = self.pending.get_mut(&seq) else { return Vec::new() };
-        let Phase::Parked { attempt, reason } = pending.phase else { return Vec::new() };
+        let Phase::Parked { attempt, reason, .. } = pending.phase else { return Vec::new() };
         pending.approved |= reason == ParkReason::SchemaChanged;
         if full {
             pending.phase = Phase::Queued { attempt };
@@ -380,6 +463,11 @@ impl Run {
         }
         self.in_flight += 1;
         self.send(seq, attempt)
+    }
+
+    /// `false` when there is no such call.
+    fn set_phase(&mut self, seq: Seq, phase: Phase) -> bool {
+        self.pending.get_mut(&seq).map(|pending| pending.phase = phase).is_some()
     }
 
     fn send(&mut self, seq: Seq, attempt: u32) -> Vec<Effect> {
@@ -408,9 +496,10 @@ impl Run {
     fn call(&mut self, at: Timestamp, seq: Seq, call: &Call) -> Vec<Effect> {
         self.made = seq;
         let phase = match call {
+            _ if call.origin().is_some() => Phase::Recorded,
             Call::Sleep { .. } => Phase::Sleeping,
-            Call::Tool { terms: Terms { approval: true, .. }, .. } => {
-                Phase::Parked { reason: ParkReason::Approval, attempt: 1 }
+            Call::Tool { terms: terms @ Terms { approval: true, .. }, .. } => {
+                Phase::Parked { reason: ParkReason::Approval, attempt: 1, until: parked_until(at, *terms) }
             }
             Call::Tool { .. } if self.in_flight >= self.limits.calls_in_flight => Phase::Queued { attempt: 1 },
             Call::Tool { .. } => {
@@ -419,6 +508,13 @@ impl Run {
                 Phase::Sent { attempt: 1 }
             }
         };
+        if let Some(Origin::Past(past)) = call.origin() {
+            self.used.insert(past);
+        }
+        if call.is_workflow() && call.origin().is_none() {
+            // Its node looks after it from time to time, by timers that no record tells of.
+            self.last_timer = at.plus(Duration::from_secs(365 * 86_400));
+        }
         let pending = Pending { call: call.clone(), called_at: at, phase, failures: 0, approved: false };
         let effect = pending.effect(seq);
         self.pending.insert(seq, pending);
@@ -427,7 +523,7 @@ impl Run {
 
     fn complete(&mut self, seq: Seq) -> Vec<Effect> {
         let ended = self.pending.remove(&seq);
-        if ended.is_some_and(|ended| matches!(ended.phase, Phase::Parked { .. })) {
+        if ended.is_some_and(|ended| matches!(ended.phase, Phase::Parked { .. } | Phase::Deferred { .. })) {
             return Vec::new();
         }
         self.give_place()
@@ -447,32 +543,46 @@ impl Run {
         self.send(seq, attempt)
     }
 
-    fn end(&mut self, end: &End) -> Vec<Effect> {
-        let deadline =
-            self.deadline().map(|until| Effect::Abandon { seq: Self::DEADLINE, call: Call::Sleep { until } });
+    fn end(&mut self, at: Timestamp, end: &End) -> Vec<Effect> {
+        let timers = self.deadline().max(Some(self.last_timer)).filter(|last| *last > at).map(|_| Effect::Disarm);
         self.ended = Some(match end {
             End::Completed { .. } => RunStatus::Completed,
             End::Failed { .. } => RunStatus::Failed,
             End::Cancelled => RunStatus::Cancelled,
         });
         self.in_flight = 0;
+        let with_somebody = |phase: &Phase| match phase {
+            Phase::Sent { .. } | Phase::BackingOff { .. } | Phase::Elsewhere { .. } | Phase::Deferred { .. } => true,
+            Phase::Queued { .. } | Phase::Parked { .. } | Phase::Unknown { .. } | Phase::Sleeping | Phase::Recorded => {
+                false
+            }
+        };
         let calls = std::mem::take(&mut self.pending)
             .into_iter()
-            .filter(|(_, pending)| {
-                !matches!(pending.phase, Phase::Queued { .. } | Phase::Parked { .. } | Phase::Unknown { .. })
-            })
+            .filter(|(_, pending)| with_somebody(&pending.phase))
             .map(|(seq, pending)| Effect::Abandon { seq, call: pending.call });
-        deadline.into_iter().chain(calls).collect()
+        timers.into_iter().chain(calls).collect()
     }
 }
 
+/// When a call that is parked at `at` is rejected, if nobody decides.
+fn parked_until(at: Timestamp, terms: Terms) -> Option<Timestamp> {
+    terms.park_ms.map(|limit| at.plus(Duration::from_millis(limit)))
+}
+
 impl Pending {
+    fn park(&mut self, at: Timestamp, reason: ParkReason, attempt: u32) {
+        self.phase = Phase::Parked { reason, attempt, until: parked_until(at, self.call.terms()) };
+    }
+
     fn effect(&self, seq: Seq) -> Option<Effect> {
         match (&self.call, self.phase) {
-            (_, Phase::Queued { .. } | Phase::Parked { .. } | Phase::Elsewhere { .. } | Phase::Unknown { .. }) => None,
+            (_, Phase::Queued { .. } | Phase::Elsewhere { .. } | Phase::Unknown { .. }) => None,
+            (_, Phase::Deferred { .. } | Phase::Recorded) => None,
             (_, Phase::Sent { attempt }) => Some(Effect::Dispatch { seq, attempt }),
             (_, Phase::BackingOff { until, .. }) => Some(Effect::Arm { seq, at: until }),
-            (Call::Sleep { until }, Phase::Sleeping) => Some(Effect::Arm { seq, at: *until }),
+            (_, Phase::Parked { until, .. }) => until.map(|at| Effect::Arm { seq, at }),
+            (Call::Sleep { until, .. }, Phase::Sleeping) => Some(Effect::Arm { seq, at: *until }),
             (Call::Tool { .. }, Phase::Sleeping) => None,
         }
     }

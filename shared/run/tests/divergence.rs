@@ -94,7 +94,7 @@ fn the_first_difference_is_named() {
 #[test]
 fn raw_is_part_of_a_call() {
     let Call::Tool { tool, arguments, terms, .. } = named("a.x", "1") else { panic!("a tool") };
-    let raw = Call::Tool { tool, arguments, raw: true, terms };
+    let raw = Call::Tool { tool, arguments, raw: true, terms, origin: None };
     let found = divergence(&[named("a.x", "1")], turn(vec![raw]));
     let with = |tool: &str| format!("{tool} with arguments {}", sha("1"));
     assert_eq!(found, other(1, with("a.x"), with("a.x.raw")), "both names differ, as the calls do");
@@ -139,7 +139,7 @@ fn a_refused_call_is_told_by_tool_and_digest() {
     let failure = ToolFailure::new(ErrorCode::InvalidArguments, "no");
     let record = |arguments: &str| {
         let Call::Tool { tool, arguments, .. } = named("a.x", arguments) else { panic!("a tool") };
-        Record::Refused { at: at(1), seq: 1, tool, arguments: arguments.digest(), failure: failure.clone() }
+        Record::Refused { at: at(1), seq: 1, tool, arguments: arguments.digest(), failure: failure.clone(), then: None }
     };
     let refused = |arguments: &str| ScriptTurn {
         calls: vec![NewCall { refused: Some(failure.clone()), ..new_call(1, named("a.x", arguments)) }],
@@ -159,13 +159,13 @@ fn a_refused_call_is_told_by_tool_and_digest() {
 /// Arguments over the inline size are kept as a blob: the same text is the same call.
 #[test]
 fn a_blob_is_the_text_that_it_holds() {
-    let Call::Tool { tool, arguments, raw, terms } = named("a.x", "[1,2,3]") else { panic!("a tool") };
+    let Call::Tool { tool, arguments, raw, terms, origin } = named("a.x", "[1,2,3]") else { panic!("a tool") };
     let blob = Payload::Blob { digest: arguments.digest(), size: arguments.size() };
-    let kept = [Call::Tool { tool: tool.clone(), arguments: blob, raw, terms }];
+    let kept = [Call::Tool { tool: tool.clone(), arguments: blob, raw, terms, origin }];
     assert!(verdict(&recorded(&kept), &turn(vec![named("a.x", "[1,2,3]")])).is_ok());
     assert!(verdict(&recorded(&kept), &turn(vec![named("a.x", "[1,2,4]")])).is_err());
     let longer = Payload::Blob { digest: arguments.digest(), size: arguments.size() + 1 };
-    let lying = [Call::Tool { tool, arguments: longer, raw, terms }];
+    let lying = [Call::Tool { tool, arguments: longer, raw, terms, origin }];
     assert!(verdict(&recorded(&lying), &turn(vec![named("a.x", "[1,2,3]")])).is_err());
 }
 

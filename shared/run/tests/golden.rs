@@ -4,12 +4,15 @@
 //! A new shape gets its files with `UPDATE_GOLDEN=1`. A file that exists is never written again:
 //! a journal that holds such bytes may be somewhere.
 
+#[path = "support/documents.rs"]
+mod documents;
 #[path = "support/records.rs"]
 mod records;
 
 use std::{collections::BTreeSet, fs, io::Write, path::PathBuf};
 
-use rewind_run::{Entry, Record};
+use rewind_model::Payload;
+use rewind_run::{Cassette, Entry, History, Record};
 
 fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
@@ -58,6 +61,29 @@ fn every_record_is_read_and_written_as_ever() {
     }
 }
 
+/// What a fork or a run on a cassette reads beside its journal.
+#[test]
+fn a_history_is_read_and_written_as_ever() {
+    let history = documents::history();
+    let bytes = history.to_bytes().expect("writable");
+    let golden_bytes = from_hex(&golden("history.msgpack.hex", &to_hex(&bytes)));
+    assert_eq!(History::from_bytes(&golden_bytes).expect("an old history is read"), history);
+    assert_eq!(bytes, golden_bytes, "it is written otherwise than before");
+    let json = serde_json::to_string_pretty(&history).expect("writable") + "\n";
+    assert_eq!(json, golden("history.json", &json));
+}
+
+/// What people keep beside their tests.
+#[test]
+fn a_cassette_is_read_and_written_as_ever() {
+    let cassette = documents::cassette();
+    let json = serde_json::to_string_pretty(&cassette).expect("writable") + "\n";
+    let golden_json = golden("cassette.json", &json);
+    let read: Cassette = serde_json::from_str(&golden_json).expect("an old cassette is read");
+    assert_eq!(read, cassette);
+    assert_eq!(json, golden_json, "it is written otherwise than before");
+}
+
 #[test]
 fn every_shape_has_a_golden_file() {
     let shapes: BTreeSet<_> = records::all().values().flat_map(records::shapes_of).collect();
@@ -68,8 +94,9 @@ fn every_shape_has_a_golden_file() {
 #[test]
 fn every_golden_file_is_still_read() {
     let names = records::all();
-    let expected: BTreeSet<String> =
-        names.keys().flat_map(|name| [format!("{name}.json"), format!("{name}.msgpack.hex")]).collect();
+    let records = names.keys().flat_map(|name| [format!("{name}.json"), format!("{name}.msgpack.hex")]);
+    let documents = ["history.json", "history.msgpack.hex", "cassette.json"].map(str::to_string);
+    let expected: BTreeSet<String> = records.chain(documents).collect();
     let found: BTreeSet<String> = fs::read_dir(directory())
         .expect("golden files")
         .map(|file| file.expect("readable").file_name().into_string().expect("a name in UTF-8"))
@@ -83,5 +110,25 @@ fn the_name_of_a_record_is_its_name_on_the_wire() {
         let json = serde_json::to_value(&record).expect("writable");
         let keys: Vec<&String> = json.as_object().expect("an object").keys().collect();
         assert_eq!(keys, [record.name()], "{name}");
+    }
+}
+
+/// One that is missing here would never become a blob, however long it is.
+#[test]
+fn every_payload_of_a_record_can_be_kept_as_a_blob() {
+    for (name, mut record) in records::all() {
+        let shapes = records::shapes_of(&record);
+        let has_payload = records::PAYLOADS.iter().any(|shape| shapes.contains(shape));
+        assert_eq!(record.payload_mut().is_some(), has_payload, "{name}");
+        let kept = match record.payload_mut() {
+            Some(Payload::Blob { digest, .. }) => Some(*digest),
+            Some(Payload::Inline(_)) | None => None,
+        };
+        let named: Vec<_> = record.blobs().collect();
+        if let Record::Created { spec, .. } = &record {
+            let history = spec.past.as_ref().map(|past| past.history);
+            assert!(history.is_none_or(|digest| named.contains(&digest)), "{name} names its history");
+        }
+        assert!(kept.is_none_or(|digest| named.contains(&digest)), "{name} names its blob");
     }
 }

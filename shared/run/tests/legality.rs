@@ -3,9 +3,9 @@
 #[path = "support/fixtures.rs"]
 mod fixtures;
 
-use fixtures::{adopted, at, created, failure, folded, inline, run_id, sleep, tool};
+use fixtures::{adopted, at, created, failure, folded, inline, named, run_id, sleep, tool};
 use rewind_model::{Digest, Limits, Outcome, RunError, RunStatus, ToolName};
-use rewind_run::{End, ParkReason, Record, Run, Why};
+use rewind_run::{Call, End, Origin, ParkReason, Record, Run, Taken, Why};
 
 /// One of each variant; those about a call are about number `seq`.
 fn one_of_each(seq: u32) -> Vec<Record> {
@@ -19,6 +19,9 @@ fn one_of_each(seq: u32) -> Vec<Record> {
         Record::Parked { at: at(9), seq, attempt: 1, reason: ParkReason::SchemaChanged, detail: "x".into() },
         Record::Approved { at: at(9), seq, decision: "d".into(), by: None },
         Record::Rejected { at: at(9), seq, decision: "d".into(), by: None, failure: failure() },
+        Record::Deferred { at: at(9), seq, attempt: 1 },
+        taken(seq),
+        Record::Diverged { at: at(9), seq, then: None, now: None },
         completed(seq, 1),
         fired(seq),
         Record::Logged { at: at(9), level: "log".into(), text: "hello".into() },
@@ -32,13 +35,16 @@ fn called(seq: u32) -> Record {
 }
 fn refused(seq: u32) -> Record {
     let tool = ToolName::new("github", "create_issue");
-    Record::Refused { at: at(9), seq, tool, arguments: Digest::of("{}"), failure: failure() }
+    Record::Refused { at: at(9), seq, tool, arguments: Digest::of("{}"), failure: failure(), then: None }
 }
 fn attempt_failed(seq: u32, attempt: u32) -> Record {
     Record::AttemptFailed { at: at(9), seq, attempt, failure: failure(), retry_at: at(19) }
 }
 fn completed(seq: u32, attempt: u32) -> Record {
     Record::Completed { at: at(9), seq, attempt, outcome: Outcome::Ok(inline("null")) }
+}
+fn taken(seq: u32) -> Record {
+    Record::Taken { at: at(9), seq, then: at(3), taken: Taken::Slept }
 }
 fn fired(seq: u32) -> Record {
     Record::Fired { at: at(9), seq }
@@ -65,7 +71,7 @@ fn verdicts(run: &Run, seq: u32) -> Vec<(&'static str, Option<Why>)> {
 }
 
 fn run_of(records: &[Record]) -> Run {
-    folded(Limits { calls_in_flight: 2, ..Limits::DEFAULT }, records)
+    folded(Limits { calls_in_flight: 3, ..Limits::DEFAULT }, records)
 }
 
 #[test]
@@ -106,18 +112,42 @@ fn nothing_follows_the_end() {
     }
 }
 
-/// Calls 1 and 2 are sent (2 backs off), 3 is queued, 4 sleeps, 5 was refused, 6 is parked, 7 does not exist yet.
+/// The calls of [`with_calls`].
+const DEFERRED: u32 = 1;
+const SENT: u32 = 2;
+const BACKING_OFF: u32 = 3;
+const WITH_WORKER: u32 = 4;
+const QUEUED: u32 = 5;
+const SLEEPING: u32 = 6;
+const REFUSED: u32 = 7;
+const PARKED: u32 = 8;
+const RECORDED: u32 = 9;
+const RECORDED_SLEEP: u32 = 10;
+const NEXT: u32 = 11;
+
+/// A call in each phase that one owner can see.
 fn with_calls() -> Vec<Record> {
+    let made = |seq, call| Record::Called { at: at(2), seq, call };
+    let recorded = |mut call: Call| {
+        let (Call::Tool { origin, .. } | Call::Sleep { origin, .. }) = &mut call;
+        *origin = Some(Origin::Past(1));
+        call
+    };
     vec![
         created(),
         adopted(1),
-        called(1),
-        called(2),
-        called(3),
-        Record::Called { at: at(2), seq: 4, call: sleep(100) },
-        refused(5),
-        Record::Called { at: at(2), seq: 6, call: fixtures::named("pay.tool_3", "{}") },
-        attempt_failed(2, 1),
+        made(DEFERRED, named("host.tool_0", "{}")),
+        made(SENT, tool("{}")),
+        made(BACKING_OFF, tool("{}")),
+        made(WITH_WORKER, named("host.tool_0", "{}")),
+        made(QUEUED, tool("{}")),
+        made(SLEEPING, sleep(100)),
+        refused(REFUSED),
+        made(PARKED, named("pay.tool_3", "{}")),
+        made(RECORDED, recorded(tool("{}"))),
+        made(RECORDED_SLEEP, recorded(sleep(100))),
+        Record::Deferred { at: at(9), seq: DEFERRED, attempt: 1 },
+        attempt_failed(BACKING_OFF, 1),
     ]
 }
 
@@ -128,45 +158,65 @@ fn records_about_calls_in_each_phase() {
     waiting.push(Record::Waiting { at: at(9) });
     for (run, status) in [(run_of(&with_calls()), RunStatus::Running), (run_of(&waiting), RunStatus::Waiting)] {
         assert_eq!(run.status(), status);
-        for seq in 1..=7 {
+        for seq in 1..=NEXT {
             for (name, why) in verdicts(&run, seq) {
                 assert_eq!(why, expected(name, seq), "{name} of call {seq} when {status}");
             }
         }
-        assert_eq!(verdict(&run, &called(8)), Some(Why::WrongSeq { given: 8, expected: 7 }), "a gap");
+        let gap = Why::WrongSeq { given: NEXT + 1, expected: NEXT };
+        assert_eq!(verdict(&run, &called(NEXT + 1)), Some(gap), "a gap");
     }
 }
 
 fn expected(record: &str, seq: u32) -> Option<Why> {
-    let (sent, backing_off, queued, sleeping, refused, parked, next) = (1, 2, 3, 4, 5, 6, 7);
+    let legal_only = |legal: &[u32], why: Why| (!legal.contains(&seq)).then_some(why);
     match record {
         "created" => Some(Why::CreatedTwice),
-        "adopted" | "logged" | "waiting" | "ended" => None,
-        "called" | "refused" if seq == next => None,
-        "called" | "refused" => Some(Why::WrongSeq { given: seq, expected: next }),
-        _ if seq == refused || seq == next => Some(Why::NotOutstanding(seq)),
-        "attempt_failed" if seq == sent => None,
+        "adopted" | "diverged" | "logged" | "waiting" | "ended" => None,
+        "called" | "refused" => legal_only(&[NEXT], Why::WrongSeq { given: seq, expected: NEXT }),
+        _ if seq == REFUSED || seq == NEXT => Some(Why::NotOutstanding(seq)),
         // The attempt that failed was number 1; the one that backs off is number 2.
-        "attempt_failed" => Some(Why::NotSent { seq, attempt: 1 }),
-        "parked" if seq == sent => None,
-        "parked" => Some(Why::NotSent { seq, attempt: 1 }),
-        "retried" if seq == backing_off => None,
-        "retried" => Some(Why::NotSent { seq, attempt: 2 }),
-        "approved" | "rejected" => (seq != parked).then_some(Why::NotParked(seq)),
-        "completed" if seq == sent || seq == backing_off => None,
-        "completed" if seq == queued || seq == parked => Some(Why::NotSent { seq, attempt: 1 }),
-        "completed" => Some(Why::WrongKind(seq)),
-        "fired" if seq == sleeping => None,
-        "fired" => Some(Why::WrongKind(seq)),
+        "attempt_failed" | "parked" => legal_only(&[SENT, WITH_WORKER], Why::NotSent { seq, attempt: 1 }),
+        "retried" => legal_only(&[BACKING_OFF], Why::NotSent { seq, attempt: 2 }),
+        "approved" | "rejected" => legal_only(&[PARKED], Why::NotParked(seq)),
+        "deferred" => legal_only(&[WITH_WORKER], Why::NotSent { seq, attempt: 1 }),
+        "taken" => legal_only(&[RECORDED, RECORDED_SLEEP], Why::OtherOrigin(seq)),
+        "completed" | "fired" if seq == RECORDED || seq == RECORDED_SLEEP => Some(Why::OtherOrigin(seq)),
+        "completed" if seq == QUEUED || seq == PARKED => Some(Why::NotSent { seq, attempt: 1 }),
+        "completed" => legal_only(&[DEFERRED, SENT, BACKING_OFF, WITH_WORKER], Why::WrongKind(seq)),
+        "fired" => legal_only(&[SLEEPING], Why::WrongKind(seq)),
         other => panic!("the table lacks {other}"),
+    }
+}
+
+/// What another owner had, and must not be sent twice: a queue has it, or nobody knows.
+#[test]
+fn records_about_calls_of_an_owner_before() {
+    let once = |seq, tool| Record::Called { at: at(2), seq, call: named(tool, "{}") };
+    let run = run_of(&[created(), adopted(1), once(1, "host.tool_2"), once(2, "bank.tool_2"), adopted(2)]);
+    let not_sent = |seq, attempt| Some(Why::NotSent { seq, attempt });
+    for (seq, in_a_queue) in [(1, true), (2, false)] {
+        for (name, why) in verdicts(&run, seq) {
+            let expected = match name {
+                "attempt_failed" | "deferred" if in_a_queue => None,
+                "attempt_failed" | "deferred" | "parked" => not_sent(seq, 1),
+                "retried" => not_sent(seq, 2),
+                "completed" => None,
+                "approved" | "rejected" => Some(Why::NotParked(seq)),
+                "taken" => Some(Why::OtherOrigin(seq)),
+                "fired" => Some(Why::WrongKind(seq)),
+                _ => continue,
+            };
+            assert_eq!(why, expected, "{name} of call {seq}");
+        }
     }
 }
 
 #[test]
 fn an_attempt_fails_once_and_by_its_number() {
     let run = run_of(&with_calls());
-    assert_eq!(verdict(&run, &attempt_failed(2, 2)), None, "the attempt after the back-off");
-    for (seq, attempt) in [(1, 0), (1, 2), (2, 1), (2, 3)] {
+    assert_eq!(verdict(&run, &attempt_failed(BACKING_OFF, 2)), None, "the attempt after the back-off");
+    for (seq, attempt) in [(SENT, 0), (SENT, 2), (BACKING_OFF, 1), (BACKING_OFF, 3)] {
         assert_eq!(verdict(&run, &attempt_failed(seq, attempt)), Some(Why::NotSent { seq, attempt }));
     }
 }
@@ -175,20 +225,10 @@ fn an_attempt_fails_once_and_by_its_number() {
 fn any_attempt_may_bring_the_answer() {
     let run = run_of(&with_calls());
     for attempt in [1, 2, 7] {
-        assert_eq!(verdict(&run, &completed(1, attempt)), None);
-        assert_eq!(verdict(&run, &completed(2, attempt)), None);
+        for seq in [DEFERRED, SENT, BACKING_OFF, WITH_WORKER] {
+            assert_eq!(verdict(&run, &completed(seq, attempt)), None);
+        }
     }
-}
-
-/// Invariant 5 as far as records go: an epoch that was adopted is never adopted again.
-#[test]
-fn epochs_only_grow() {
-    let run = run_of(&[created(), adopted(3)]);
-    for given in [0, 2, 3] {
-        assert_eq!(verdict(&run, &adopted(given)), Some(Why::StaleEpoch { given, current: 3 }));
-    }
-    assert_eq!(verdict(&run, &adopted(4)), None);
-    assert_eq!(verdict(&run, &adopted(u64::MAX)), None);
 }
 
 #[test]

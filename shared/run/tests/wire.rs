@@ -4,7 +4,7 @@
 mod records;
 
 use proptest::prelude::*;
-use rewind_run::{Entry, EntryError};
+use rewind_run::{Entry, EntryError, Record};
 use serde_json::{Value, json};
 
 /// All records in one message.
@@ -27,7 +27,7 @@ fn unpack(bytes: &[u8]) -> Value {
 }
 
 /// Names of enum variants that stand before a value: a map of one such name is no structure.
-const VARIANTS: [&str; 8] = ["inline", "blob", "ok", "err", "tool", "sleep", "completed", "failed"];
+const VARIANTS: [&str; 10] = ["inline", "blob", "ok", "err", "tool", "sleep", "completed", "failed", "outcome", "past"];
 
 /// Adds a field to each structure, as a later minor version might.
 fn add_fields(value: &mut Value, fields: &mut usize) {
@@ -103,6 +103,14 @@ fn the_size_of_a_record_is_nearly_that_of_its_bytes() {
         let bytes = Entry::new(vec![record]).to_bytes().expect("writable").len();
         assert!(size < bytes && bytes < size + 700, "{name}: {size}, {bytes} bytes");
     }
+}
+
+#[test]
+fn the_texts_of_a_divergence_are_a_part_of_its_size() {
+    let (then, now) = (Some("x".repeat(1_000)), Some("y".repeat(2_000)));
+    let at = rewind_model::Timestamp::default();
+    assert_eq!(Record::Diverged { at, seq: 1, then: then.clone(), now }.size(), 3_000);
+    assert_eq!(Record::Diverged { at, seq: 1, then, now: None }.size(), 1_000);
 }
 
 /// Lengths are promises of whoever wrote the bytes: nothing is allocated for them.

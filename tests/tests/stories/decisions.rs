@@ -3,25 +3,17 @@
 use anyhow::{Context, ensure};
 use futures::future::join_all;
 use reqwest::Method;
-use rewind_model::{MadeDecision, Page, ParkedCall, Run, RunId, RunStatus, ToolsetId};
+use rewind_model::{MadeDecision, Page, ParkedCall, RunStatus, ToolsetId};
 use rewind_tests::{Cluster, Peer, eventually};
 use serde_json::{Value, json};
 
-use crate::support::{Counter, refund_tools, result, run_to_end};
+use crate::support::{Counter, parked, refund_tools, result, under_way};
 
 /// The scripted server as `shop` and the refunds worker's tools, with these policies.
 async fn toolset(cluster: &Cluster, counter: &Counter, policies: Value) -> anyhow::Result<ToolsetId> {
     let toolset =
         json!({"mcp_servers": {"shop": {"url": counter.url()?}}, "host_tools": refund_tools(), "policies": policies});
     Ok(cluster.api.register(&toolset).await?.id)
-}
-
-async fn parked(cluster: &Cluster, run: &RunId) -> anyhow::Result<ParkedCall> {
-    eventually("a parked call", || async {
-        let page = cluster.api.request::<Page<ParkedCall>>(Method::GET, "/v1/parked", None).await.ok()?.ok()?;
-        page.items.into_iter().find(|call| call.run == *run)
-    })
-    .await
 }
 
 /// The status of the answer, and who has decided.
@@ -36,20 +28,6 @@ async fn decide(
         Ok(made) => Ok((200, Some(made))),
         Err(refusal) => Ok((refusal.status.as_u16(), None)),
     }
-}
-
-async fn cancel(cluster: &Cluster, run: &RunId) -> anyhow::Result<Run> {
-    let answer = cluster.api.request(Method::POST, &format!("/v1/runs/{run}/cancel"), None).await?;
-    answer.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))
-}
-
-/// Has the server got the call of `hang`?
-async fn under_way(counter: &Counter) -> anyhow::Result<()> {
-    eventually("the call is under way", || async {
-        let requests = counter.counted().await.ok()?.requests;
-        requests.iter().any(|request| request["message"]["params"]["name"] == "hang").then_some(())
-    })
-    .await
 }
 
 const PAY: &str = r#"
@@ -121,53 +99,6 @@ async fn a_rejection_tells_the_script_why() -> anyhow::Result<()> {
     ensure!(result(&ended)? == json!(["rejected", "too expensive"]), "{:?}", ended.result);
     let page = cluster.api.request::<Page<ParkedCall>>(Method::GET, "/v1/parked", None).await?;
     ensure!(page.is_ok_and(|page| page.items.is_empty()), "nothing is left to decide");
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_run_is_cancelled_from_every_state() -> anyhow::Result<()> {
-    let cluster = Cluster::start().await?;
-    let counter = Counter::start(&cluster, json!({})).await?;
-    let policies = json!({"shop.effect": {"approval": "always"}, "shop.status": {"retry": {"initial_interval": "1h", "max_interval": "1h"}}});
-    let toolset = toolset(&cluster, &counter, policies).await?;
-    let script = |body: &str| {
-        format!(
-            "import {{ shop, host, sleep }} from \"rewind:tools\";\nexport default async function main() {{ {body} }}"
-        )
-    };
-    let phases = [
-        ("calling a server", "await shop.hang({});", "pending"),
-        ("asleep", "await sleep(\"10d\");", "pending"),
-        ("parked", "await shop.effect({});", "parked"),
-        ("waiting for a worker", "await host.refund({ order_id: \"o\" });", "pending"),
-    ];
-    for (phase, body, status) in phases {
-        let run = cluster.api.start(&toolset, &script(body), Value::Null).await?.id;
-        eventually(phase, || async {
-            let journal = cluster.api.journal(&run).await.ok()?;
-            journal.items.first().is_some_and(|call| call.status == status).then_some(())
-        })
-        .await?;
-        match phase {
-            // It is journaled before it is sent.
-            "calling a server" => under_way(&counter).await?,
-            "asleep" => cluster.kill_node(0).await?,
-            _ => {}
-        }
-        let cancelled = cancel(&cluster, &run).await?;
-        let ended = if cancelled.status.ended() { cancelled } else { cluster.api.ended(&run).await? };
-        ensure!(ended.status == RunStatus::Cancelled, "{phase}: {:?}", ended.status);
-        ensure!(cancel(&cluster, &run).await?.status == RunStatus::Cancelled, "{phase}: twice is once");
-    }
-    // What a server still did is let go; nobody is told twice.
-    let abandoned = eventually("the server hears that nobody waits", || async {
-        let counted = counter.counted().await.ok()?;
-        (counted.abandoned > 0).then_some(counted.abandoned)
-    })
-    .await?;
-    ensure!(abandoned == 1, "{abandoned}");
-    let done = run_to_end(&cluster, &toolset, "export default async () => 1;").await?;
-    ensure!(cancel(&cluster, &done.id).await?.status == RunStatus::Completed, "what has ended stays as it ended");
     Ok(())
 }
 

@@ -2,11 +2,11 @@
 
 use anyhow::{Context, ensure};
 use reqwest::Method;
-use rewind_model::{Drift, Page, ParkedCall, RunId, RunStatus, ToolsetId};
-use rewind_tests::{Cluster, ClusterOptions, eventually};
+use rewind_model::{Drift, RunId, RunStatus, ToolsetId};
+use rewind_tests::{Cluster, ClusterOptions, Peer, eventually};
 use serde_json::{Value, json};
 
-use crate::support::{Counter, result};
+use crate::support::{Counter, decide, parked, result};
 
 /// `effect` takes a `title`; with `age`, what a server's tools are is asked again that often.
 async fn start(age: &str) -> anyhow::Result<(Cluster, Counter, ToolsetId)> {
@@ -42,20 +42,6 @@ async fn asleep(cluster: &Cluster, toolset: &ToolsetId) -> anyhow::Result<RunId>
     })
     .await?;
     Ok(run)
-}
-
-async fn parked(cluster: &Cluster, run: &RunId) -> anyhow::Result<ParkedCall> {
-    eventually("a parked call", || async {
-        let page = cluster.api.request::<Page<ParkedCall>>(Method::GET, "/v1/parked", None).await.ok()?.ok()?;
-        page.items.into_iter().find(|call| call.run == *run)
-    })
-    .await
-}
-
-async fn decide(cluster: &Cluster, call: &ParkedCall, verb: &str) -> anyhow::Result<()> {
-    let path = format!("/v1/runs/{}/calls/{}/{verb}", call.run, call.seq);
-    let answer = cluster.api.request::<Value>(Method::POST, &path, Some(&json!({"by": "ada"}))).await?;
-    answer.map(drop).map_err(|refusal| anyhow::anyhow!("{refusal:?}"))
 }
 
 #[tokio::test]
@@ -118,4 +104,50 @@ async fn a_tool_that_is_gone_parks_the_call_when_the_server_refuses_it() -> anyh
     decide(&cluster, &call, "approve").await?;
     result(&cluster.api.ended(&run).await?)?;
     Ok(())
+}
+
+/// Runs that each call `effect` with a title, until one of them is parked: nobody knows how long a word is on its way.
+async fn until_parked(cluster: &Cluster, toolset: &ToolsetId) -> anyhow::Result<()> {
+    let script = r#"
+        import { shop } from "rewind:tools";
+        export default async () => shop.effect({ title: "x" });
+    "#;
+    eventually("a parked call", || async {
+        let run = cluster.api.start(toolset, script, Value::Null).await.ok()?.id;
+        let settled = eventually("the call is decided", || async {
+            let run = cluster.api.run(&run).await.ok()?;
+            (run.status.ended() || run.parked > 0).then_some(run)
+        });
+        (settled.await.ok()?.parked > 0).then_some(())
+    })
+    .await
+}
+
+/// What a server says of changes is heard, long before the age of its list would tell.
+#[tokio::test]
+async fn a_server_that_tells_of_its_change_is_heard() -> anyhow::Result<()> {
+    let (cluster, counter, toolset) = start("1h").await?;
+    counter.change(&json!({"announce": true})).await?;
+    let first = cluster.api.start(&toolset, &SCRIPT.replace("4s", "1ms"), Value::Null).await?.id;
+    result(&cluster.api.ended(&first).await?)?;
+    let mut changed = tools(&json!({"subject": {"type": "string"}}), &["subject"]);
+    changed["tell"] = json!(true);
+    counter.change(&changed).await?;
+    until_parked(&cluster, &toolset).await
+}
+
+#[tokio::test]
+async fn a_server_without_sessions_that_tells_of_its_change_is_heard() -> anyhow::Result<()> {
+    let env = vec![("REWIND_SCHEMA_AGE".to_owned(), "1h".to_owned())];
+    let cluster = Cluster::start_with(ClusterOptions { env, ..ClusterOptions::default() }).await?;
+    let moving = Peer::moving(&cluster).await?;
+    let toolset = json!({"mcp_servers": {"shop": {"url": moving.said("url")?}}});
+    let toolset = cluster.api.register(&toolset).await?.id;
+    let script = r#"
+        import { shop } from "rewind:tools";
+        export default async () => [await shop.effect({ title: "x" }), await shop.move({})];
+    "#;
+    let run = cluster.api.start(&toolset, script, Value::Null).await?.id;
+    ensure!(result(&cluster.api.ended(&run).await?)?[0]["done"] == "x");
+    until_parked(&cluster, &toolset).await
 }

@@ -6,7 +6,7 @@ use rewind_model::RunStatus;
 use rewind_tests::{Cluster, Peer, eventually};
 use serde_json::json;
 
-use crate::support::{host_toolset, result, start_many};
+use crate::support::{count, host_toolset, memory_of, result, start_many};
 
 const RUNS: usize = 1_000;
 
@@ -23,21 +23,10 @@ async fn a_thousand_runs_sleep_in_no_memory_and_wake_in_time() -> anyhow::Result
           return Date.now() - until;
         }
     "#;
-    let before = memory_of_nodes(&cluster)?;
+    let before = memory_of(&cluster.dev_file()?.pids.nodes)?;
     let runs = start_many(&cluster, &toolset, script, RUNS).await?;
-    eventually("all are asleep", || async {
-        let mut waiting = 0;
-        let mut query = "?status=waiting&limit=200".to_owned();
-        loop {
-            let page = cluster.api.list(&query).await.ok()?;
-            waiting += page.items.len();
-            let Some(cursor) = page.next_cursor else { break };
-            query = format!("?status=waiting&limit=200&cursor={cursor}");
-        }
-        (waiting == RUNS).then_some(())
-    })
-    .await?;
-    let asleep = memory_of_nodes(&cluster)?;
+    eventually("all are asleep", || async { (count(&cluster, "waiting").await.ok()? == RUNS).then_some(()) }).await?;
+    let asleep = memory_of(&cluster.dev_file()?.pids.nodes)?;
     let each = asleep.saturating_sub(before) / RUNS as u64;
     eprintln!("{RUNS} sleeping runs: {} KiB more in node and sandboxes, {each} bytes a run", (asleep - before) >> 10);
     // A live run has an engine of its own, of some 170 KB; the allocators keep a little of what was freed.
@@ -56,26 +45,6 @@ async fn a_thousand_runs_sleep_in_no_memory_and_wake_in_time() -> anyhow::Result
     eprintln!("at the latest {} ms late", late.iter().max().unwrap_or(&0));
     ensure!(json!(late.len()) == json!(RUNS));
     Ok(())
-}
-
-/// Resident bytes of the node and its sandboxes.
-fn memory_of_nodes(cluster: &Cluster) -> anyhow::Result<u64> {
-    let nodes = cluster.dev_file()?.pids.nodes;
-    let mut bytes = 0;
-    for entry in std::fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-            line.split_whitespace().next()?.parse::<u64>().ok()
-        };
-        let parent = field("PPid:").and_then(|pid| u32::try_from(pid).ok());
-        if nodes.contains(&pid) || parent.is_some_and(|parent| nodes.contains(&parent)) {
-            bytes += field("VmRSS:").unwrap_or(0) << 10;
-        }
-    }
-    Ok(bytes)
 }
 
 /// A run that has left memory is woken by each of its timers, not by one of them alone.

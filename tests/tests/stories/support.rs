@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use rewind_model::{Run, RunId, RunStatus, ToolsetId};
-use rewind_tests::{Cluster, Peer};
+use reqwest::Method;
+use rewind_model::{Page, ParkedCall, Run, RunId, RunStatus, ToolsetId};
+use rewind_tests::{Cluster, Peer, eventually};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -105,4 +106,65 @@ pub(crate) async fn start_many(
         .buffered(16)
         .try_collect()
         .await
+}
+
+/// The call of the run that waits for a decision, once there is one.
+pub(crate) async fn parked(cluster: &Cluster, run: &RunId) -> anyhow::Result<ParkedCall> {
+    eventually("a parked call", || async {
+        let page = cluster.api.request::<Page<ParkedCall>>(Method::GET, "/v1/parked", None).await.ok()?.ok()?;
+        page.items.into_iter().find(|call| call.run == *run)
+    })
+    .await
+}
+
+/// Returns once the server has got the call of `hang`.
+pub(crate) async fn under_way(counter: &Counter) -> anyhow::Result<()> {
+    eventually("the call is under way", || async {
+        let requests = counter.counted().await.ok()?.requests;
+        requests.iter().any(|request| request["message"]["params"]["name"] == "hang").then_some(())
+    })
+    .await
+}
+
+pub(crate) async fn cancel(cluster: &Cluster, run: &RunId) -> anyhow::Result<Run> {
+    let answer = cluster.api.request(Method::POST, &format!("/v1/runs/{run}/cancel"), None).await?;
+    answer.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))
+}
+
+/// Approves or rejects a parked call.
+pub(crate) async fn decide(cluster: &Cluster, call: &ParkedCall, verb: &str) -> anyhow::Result<()> {
+    let path = format!("/v1/runs/{}/calls/{}/{verb}", call.run, call.seq);
+    let answer = cluster.api.request::<Value>(Method::POST, &path, Some(&json!({"by": "ada"}))).await?;
+    answer.map(drop).map_err(|refusal| anyhow::anyhow!("{refusal:?}"))
+}
+
+/// Resident bytes of processes and of their children, such as a node's sandboxes.
+pub(crate) fn memory_of(processes: &[u32]) -> anyhow::Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        let parent = field("PPid:").and_then(|pid| u32::try_from(pid).ok());
+        if processes.contains(&pid) || parent.is_some_and(|parent| processes.contains(&parent)) {
+            bytes += field("VmRSS:").unwrap_or(0) << 10;
+        }
+    }
+    Ok(bytes)
+}
+
+/// Number of runs with this status.
+pub(crate) async fn count(cluster: &Cluster, status: &str) -> anyhow::Result<usize> {
+    let mut count = 0;
+    let mut query = format!("?status={status}&limit=200");
+    loop {
+        let page = cluster.api.list(&query).await?;
+        count += page.items.len();
+        let Some(cursor) = page.next_cursor else { return Ok(count) };
+        query = format!("?status={status}&limit=200&cursor={cursor}");
+    }
 }

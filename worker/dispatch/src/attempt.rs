@@ -1,4 +1,5 @@
 use rewind_model::{Key, Outcome, Payload, ToolFailure, ToolName, TraceContext};
+use rewind_run::ParkReason;
 
 /// One attempt of one call. Every attempt of a call has the same key and the same arguments.
 #[derive(Debug, Clone)]
@@ -25,8 +26,9 @@ pub enum Sent {
     Answered(Outcome),
     /// No answer came. `sent`: the tool may have got the call.
     Interrupted { failure: ToolFailure, sent: bool },
-    /// It was not sent: it does not match what the server's tool is by now. The text says how.
-    Changed(String),
+    /// It was not sent, and somebody has to decide what is to be done: it does not match what the server's tool
+    /// is by now, or the server refused the credentials. The text says how.
+    Parked(ParkReason, String),
     /// It is in a queue; the answer comes as a command.
     Queued,
 }

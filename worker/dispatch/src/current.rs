@@ -24,6 +24,8 @@ pub(crate) struct Current {
 #[derive(Debug, Clone)]
 struct Listed {
     at: Instant,
+    /// What the client had heard of changes by then.
+    changes: u64,
     /// Input schemas by tool; `None` when the server could not be asked, or did not answer well.
     tools: Option<Arc<BTreeMap<String, Schema>>>,
 }
@@ -72,7 +74,9 @@ impl Current {
 
     async fn list(&self, client: &Client) -> Option<Arc<BTreeMap<String, Schema>>> {
         let mut listed = self.listed.lock().await;
-        if let Some(fresh) = listed.as_ref().filter(|listed| listed.at.elapsed() < self.max_age) {
+        let changes = client.changes();
+        let is_fresh = |listed: &&Listed| listed.changes == changes && listed.at.elapsed() < self.max_age;
+        if let Some(fresh) = listed.as_ref().filter(is_fresh) {
             return fresh.tools.clone();
         }
         let listing = client.list_tools(ListLimits { timeout: PATIENCE, ..ListLimits::default() }).await;
@@ -89,7 +93,7 @@ impl Current {
                 None
             }
         };
-        *listed = Some(Listed { at: Instant::now(), tools: tools.clone() });
+        *listed = Some(Listed { at: Instant::now(), changes, tools: tools.clone() });
         tools
     }
 }

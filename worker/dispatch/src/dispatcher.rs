@@ -11,6 +11,7 @@ use rewind_mcp::{Call, CallResult, Client, Endpoint, McpError, Unwrapped, unwrap
 use rewind_model::{
     ErrorCode, Json, Limits, McpServer, Outcome, Payload, Policy, ToolFailure, ToolKind, TraceContext, Transport,
 };
+use rewind_run::ParkReason;
 use tracing::Instrument;
 
 use crate::{Attempt, Sent, Tools, current::Current, failure, trace};
@@ -130,14 +131,15 @@ impl Dispatcher {
             server.current.mismatch(&server.client, tools, &attempt.tool, &arguments).await
         };
         if let Some(how) = mismatch().await {
-            return Ok(Sent::Changed(how));
+            return Ok(Sent::Parked(ParkReason::SchemaChanged, how));
         }
         match server.client.call(call).await {
             Ok(result) => self.outcome(tools, attempt, result).await.map(Sent::Answered),
             // It has not done it, and may know why: its tool is another one since it was listed.
             Err(error @ McpError::Protocol { code: INVALID_PARAMS, .. }) => {
                 server.current.forget().await;
-                Ok(mismatch().await.map_or_else(|| failure::of_mcp(&error), Sent::Changed))
+                let changed = |how| Sent::Parked(ParkReason::SchemaChanged, how);
+                Ok(mismatch().await.map_or_else(|| failure::of_mcp(&error), changed))
             }
             Err(error) => Ok(failure::of_mcp(&error)),
         }

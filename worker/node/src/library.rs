@@ -9,6 +9,7 @@ use std::{
 use rewind_bus::{Bus, BusError, catalog::CompiledScript};
 use rewind_dispatch::{Tools, Validators};
 use rewind_model::{Digest, Limits, ToolsetId};
+use rewind_run::History;
 
 /// Entries of each kind. What is still in use outlives its place here.
 const KEPT: usize = 256;
@@ -41,6 +42,16 @@ impl Library {
         let toolset = self.bus.retry("read a toolset", || self.bus.toolset(id)).await?;
         let toolset = toolset.ok_or_else(|| LibraryError::Missing(format!("the toolset {id}")))?;
         Ok(keep(&self.tools, id.clone(), Tools::new(toolset, Arc::clone(&self.validators))))
+    }
+
+    /// The past of one run; not kept, since no other one has it.
+    pub(crate) async fn history(&self, digest: Digest) -> Result<History, LibraryError> {
+        let missing = |why: String| LibraryError::Missing(format!("the history {digest} ({why})"));
+        match self.bus.retry("read a history", || self.bus.get_blob(digest)).await {
+            Ok(bytes) => History::from_bytes(&bytes).map_err(|error| missing(error.to_string())),
+            Err(error @ BusError::BlobMissing(_)) => Err(missing(error.to_string())),
+            Err(error) => Err(error.into()),
+        }
     }
 
     pub(crate) async fn script(&self, digest: Digest) -> Result<Arc<CompiledScript>, LibraryError> {

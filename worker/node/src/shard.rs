@@ -211,6 +211,7 @@ impl State {
             Ok(Command::Wake { seq: Some(seq) }) => (Mail::Wake { seq, ack }, Begin::Journal),
             Ok(Command::Wake { seq: None }) => (Mail::Look { ack }, Begin::Again),
             Ok(Command::Answer(answer)) => (Mail::Answer { answer, ack }, Begin::Journal),
+            Ok(Command::Deferred { seq, attempt }) => (Mail::Deferred { seq, attempt, ack }, Begin::Journal),
             Ok(Command::Decide { seq, verdict }) => (Mail::Decide { seq, verdict, ack }, Begin::Journal),
             Ok(Command::Cancel) => (Mail::Cancel { ack }, Begin::Journal),
             Err(why) => {
@@ -270,10 +271,11 @@ impl State {
     }
 
     /// Is there something in a stream for each call that a waiting run waits for? Calls over the
-    /// in-flight limit wait for other calls, parked ones for somebody's decision.
+    /// in-flight limit wait for other calls, parked ones for somebody's decision, deferred ones for their workers.
     fn is_awaited(&self, run: &RunId, summary: &Summary, sources: &BTreeMap<RunId, usize>) -> bool {
-        let calls = usize::try_from(summary.calls.outstanding.saturating_sub(summary.parked)).unwrap_or(usize::MAX);
-        if calls == 0 && summary.parked > 0 {
+        let with_others = summary.parked + summary.deferred;
+        let calls = usize::try_from(summary.calls.outstanding.saturating_sub(with_others)).unwrap_or(usize::MAX);
+        if calls == 0 && with_others > 0 {
             return true;
         }
         let least = calls.clamp(1, self.context.limits.calls_in_flight);

@@ -15,6 +15,7 @@ fn load(n: u32, script: &str) -> Result<Load, Box<dyn Error>> {
     let tools = (0..300).map(|n| format!("tool_{n}")).chain(["echo".into()]).collect();
     Ok(Load {
         run: format!("run_{n:032x}").parse::<RunId>()?,
+        seed: None,
         script: script.into(),
         exports: vec![Export { name: "srv".into(), tools }],
         input: Json::null(),

@@ -61,6 +61,8 @@ pub(crate) enum Landlock {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Load {
     pub run: RunId,
+    /// The run that decides its random numbers, where it is not this one: that whose past it has.
+    pub seed: Option<RunId>,
     /// An ES2023 module as the type-checker emitted it.
     pub script: String,
     /// What `rewind:tools` exports besides `sleep` and `ToolError`.

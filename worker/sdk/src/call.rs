@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rewind_bus::{BusError, command::Answer, host::TakenCall};
+use rewind_bus::{Bus, BusError, command::Answer, host::TakenCall};
 use rewind_model::{ErrorCode, Json, Limits, NodeId, Outcome, Payload, ToolFailure};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::task::AbortOnDropHandle;
@@ -32,8 +32,10 @@ pub(crate) async fn serve(
     let taken = Arc::new(taken);
     let room = Arc::new(room);
     let work = async {
-        let outcome = attempt(&shared, &tool, &taken, &arguments, &live, &room).await;
-        answer(&shared, &taken, outcome, &live).await;
+        match attempt(&shared, &tool, &taken, &arguments, &live, &room).await {
+            Handled::Answered(outcome) => answer(&shared, &taken, outcome, &live).await,
+            Handled::Later => defer(&shared, &taken, &live).await,
+        }
     };
     tokio::select! {
         () = work => {}
@@ -52,6 +54,13 @@ pub(crate) async fn give_back(shared: &Shared, taken: &TakenCall) {
     }
 }
 
+/// What became of an attempt.
+enum Handled {
+    Answered(Outcome),
+    /// Somebody answers by the call's token.
+    Later,
+}
+
 /// Runs the handler within the attempt's time. Whatever it does, there is an outcome.
 async fn attempt(
     shared: &Shared,
@@ -60,7 +69,7 @@ async fn attempt(
     arguments: &Payload,
     live: &Live,
     room: &Arc<OwnedSemaphorePermit>,
-) -> Outcome {
+) -> Handled {
     let timeout = taken.call.timeout.min(LONGEST_ATTEMPT);
     let deadline = Instant::now() + timeout;
     let handled = async {
@@ -68,15 +77,16 @@ async fn attempt(
             let who = NodeId::random().to_string();
             match forever("note that a call is begun", || shared.bus.begin_once(&taken.call.key, &who)).await {
                 Ok(true) => {}
-                Ok(false) => return Outcome::Err(begun_before(tool)),
-                Err(error) => return Outcome::Err(no_arguments(tool, &error)),
+                Ok(false) => return Handled::Answered(Outcome::Err(begun_before(tool))),
+                Err(error) => return Handled::Answered(Outcome::Err(no_arguments(tool, &error))),
             }
         }
         let arguments = match forever("read arguments", || shared.bus.payload_json(arguments)).await {
             Ok(arguments) => arguments,
-            Err(error) => return Outcome::Err(no_arguments(tool, &error)),
+            Err(error) => return Handled::Answered(Outcome::Err(no_arguments(tool, &error))),
         };
         let ctx = Ctx::new(Arc::clone(taken), deadline, live.cancelled.clone());
+        let own = ctx.clone();
         let span =
             tracing::info_span!("host_tool", tool = %tool.name, key = ctx.idempotency_key(), attempt = ctx.attempt());
         let handler = tool.call(ctx, arguments);
@@ -87,7 +97,8 @@ async fn attempt(
             let _room = room;
             handler.await
         };
-        match AbortOnDropHandle::new(tokio::spawn(handler.instrument(span))).await {
+        Handled::Answered(match AbortOnDropHandle::new(tokio::spawn(handler.instrument(span))).await {
+            Ok(Ok(_)) if own.is_left_for_later() => return Handled::Later,
             Ok(Ok(result)) => Outcome::Ok(Payload::Inline(result)),
             Ok(Err(error)) => Outcome::Err(error.into_failure()),
             Err(_) => {
@@ -96,15 +107,31 @@ async fn attempt(
                 let message = format!("{}: the handler panicked; the worker's log says more", tool.name);
                 Outcome::Err(ToolFailure::new(ErrorCode::ToolFailed, message))
             }
-        }
+        })
     };
     match tokio::time::timeout_at(deadline.into(), handled).await {
-        Ok(outcome) => outcome,
+        Ok(handled) => handled,
         Err(_) => {
             live.cancelled.cancel();
             let message = format!("{} took longer than {}", tool.name, rewind_model::format_duration(timeout));
-            Outcome::Err(ToolFailure::new(ErrorCode::Timeout, message))
+            Handled::Answered(Outcome::Err(ToolFailure::new(ErrorCode::Timeout, message)))
         }
+    }
+}
+
+/// Tells the run that its call is answered later, and only then lets go of it.
+async fn defer(shared: &Shared, taken: &TakenCall, live: &Live) {
+    let key = &taken.call.key;
+    if !live.abandoned.is_cancelled() {
+        let tell = || shared.bus.command_deferred(&taken.reply, key.seq, taken.attempt);
+        if let Err(error) = forever("defer a call", tell).await {
+            tracing::error!(%key, %error, "the call cannot be deferred: it will come again");
+            return;
+        }
+        shared.counts.answered();
+    }
+    if let Err(error) = taken.done_unconfirmed().await {
+        tracing::warn!(%key, %error, "the call may come again");
     }
 }
 
@@ -125,7 +152,7 @@ async fn answer(shared: &Shared, taken: &TakenCall, outcome: Outcome, live: &Liv
     if !live.abandoned.is_cancelled() {
         let timed_out = matches!(&outcome, Outcome::Err(failure) if failure.code == ErrorCode::Timeout);
         let mut answer = Answer { seq: key.seq, attempt: taken.attempt, outcome: bounded(outcome), timed_out };
-        if let Err(error) = publish(shared, taken, &mut answer).await {
+        if let Err(error) = publish(&shared.bus, &taken.reply, &mut answer).await {
             tracing::error!(%key, %error, "the answer cannot be published: the call will come again");
             return;
         }
@@ -138,7 +165,7 @@ async fn answer(shared: &Shared, taken: &TakenCall, outcome: Outcome, live: &Liv
     }
 }
 
-fn bounded(outcome: Outcome) -> Outcome {
+pub(crate) fn bounded(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Ok(payload) if payload.size() > Limits::DEFAULT.result_bytes as u64 => {
             let (bytes, most) = (payload.size(), Limits::DEFAULT.result_bytes);
@@ -149,28 +176,31 @@ fn bounded(outcome: Outcome) -> Outcome {
     }
 }
 
-async fn publish(shared: &Shared, taken: &TakenCall, answer: &mut Answer) -> Result<(), BusError> {
+/// Publishes an answer until NATS has it.
+///
+/// # Errors
+/// When NATS never will.
+pub(crate) async fn publish(bus: &Bus, reply: &str, answer: &mut Answer) -> Result<(), BusError> {
     if let Outcome::Ok(payload) = &answer.outcome
         && payload.inline_size() > Limits::DEFAULT.inline_bytes
     {
-        answer.outcome = Outcome::Ok(stored(shared, payload).await?);
+        answer.outcome = Outcome::Ok(stored(bus, payload).await?);
     }
-    let send =
-        async |answer: &Answer| forever("answer a call", || shared.bus.command_answer(&taken.reply, answer)).await;
+    let send = async |answer: &Answer| forever("answer a call", || bus.command_answer(reply, answer)).await;
     match (send(answer).await, &answer.outcome) {
         // A server whose max_payload is lower than Rewind assumes.
         (Err(BusError::TooLarge { .. }), Outcome::Ok(payload @ Payload::Inline(_))) => {
-            answer.outcome = Outcome::Ok(stored(shared, payload).await?);
+            answer.outcome = Outcome::Ok(stored(bus, payload).await?);
             send(answer).await
         }
         (sent, _) => sent,
     }
 }
 
-async fn stored(shared: &Shared, payload: &Payload) -> Result<Payload, BusError> {
+async fn stored(bus: &Bus, payload: &Payload) -> Result<Payload, BusError> {
     forever("store a result", || async {
         let mut payload = payload.clone();
-        shared.bus.payload_to_blob(&mut payload).await.map(|()| payload)
+        bus.payload_to_blob(&mut payload).await.map(|()| payload)
     })
     .await
 }

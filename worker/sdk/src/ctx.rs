@@ -1,11 +1,16 @@
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use rewind_bus::{BusError, host::TakenCall};
 use rewind_model::RunId;
 use tokio_util::sync::CancellationToken;
+
+use crate::Token;
 
 /// What a handler knows of the call that it handles. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -14,12 +19,13 @@ pub struct Ctx {
     key: Arc<str>,
     deadline: Instant,
     cancelled: CancellationToken,
+    later: Arc<AtomicBool>,
 }
 
 impl Ctx {
     pub(crate) fn new(taken: Arc<TakenCall>, deadline: Instant, cancelled: CancellationToken) -> Self {
         let key = taken.call.key.to_string().into();
-        Self { taken, key, deadline, cancelled }
+        Self { taken, key, deadline, cancelled, later: Arc::default() }
     }
 
     /// `{run}/{seq}`: the same on every attempt of this call, and of no other call. Two attempts can
@@ -78,6 +84,19 @@ impl Ctx {
 
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.is_cancelled()
+    }
+
+    /// Gives the token by which this call is answered later, by any process ([`crate::Answers`]), after hours or
+    /// days. Keep it where a crash does not lose it, then return `Ok`: the value is not the answer, and the
+    /// call takes neither the worker's room nor time any more. A handler that fails after this answers with
+    /// its failure. If the worker dies before it has returned, the call comes again, with the same token.
+    pub fn complete_later(&self) -> Token {
+        self.later.store(true, Ordering::Release);
+        Token::new(self.taken.call.key.clone(), self.taken.attempt)
+    }
+
+    pub(crate) fn is_left_for_later(&self) -> bool {
+        self.later.load(Ordering::Acquire)
     }
 
     /// Renews the lease now. Not needed as a rule: it is renewed three times in each of the queue's

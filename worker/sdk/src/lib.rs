@@ -29,6 +29,9 @@
 //! with an effect remembers the key in the same transaction as the effect, and answers a repeated call
 //! without doing it again. `examples/refunds.rs` shows how.
 //!
+//! A call that a person answers, or a machine after days, takes no worker meanwhile: the handler keeps
+//! [`Ctx::complete_later`]'s token and returns, and any process answers by [`Answers`].
+//!
 //! The worker never loses a call: whatever a handler does (an error, a panic, arguments that are not
 //! its type, too much time), the script gets an answer; whatever happens to the worker, the queue gives
 //! the call to another one. Arguments and results of any size within Rewind's limits come and go by the
@@ -37,6 +40,7 @@
 mod call;
 mod ctx;
 mod error;
+mod later;
 mod live;
 mod puller;
 mod retry;
@@ -45,5 +49,6 @@ mod worker;
 
 pub use ctx::Ctx;
 pub use error::{ToolError, WorkerError};
+pub use later::{Answers, Token, TokenError};
 pub use rewind_model::{RunId, parse_duration};
 pub use worker::{Stopped, Worker, WorkerBuilder};

@@ -1,6 +1,6 @@
 use std::io::{self, Write as _};
 
-use rewind_model::{Adoption, Journal, JournalCall, LogLine, RunId};
+use rewind_model::{Adoption, Diverged, Journal, JournalCall, LogLine, RunId};
 
 use super::path_of;
 use crate::{
@@ -19,6 +19,15 @@ pub(super) async fn journal(client: &Client, json: bool, id: &RunId) -> Result<E
     let paint = Paint::for_stdout();
     let mut out = io::stdout().lock();
     table_of(&journal.items, paint).write(&mut out, paint)?;
+    if let Some(Diverged { seq, then, now }) = &journal.diverged {
+        let call = |call: &Option<String>| call.as_deref().map_or_else(|| "absent".into(), one_line);
+        writeln!(
+            out,
+            "\nparts from the run that it was forked from at call {seq}: {}, there {}",
+            call(now),
+            call(then)
+        )?;
+    }
     if !journal.adoptions.is_empty() {
         writeln!(out)?;
     }
@@ -70,7 +79,7 @@ fn table_of(calls: &[JournalCall], paint: Paint) -> Table {
         table.row([
             call.seq.to_string().into(),
             (&call.tool).into(),
-            call.attempts.to_string().into(),
+            if call.recorded { "-".into() } else { call.attempts.to_string().into() },
             call.key.to_string().into(),
             status_cell(&call.status, paint),
             call.ms.map_or_else(String::new, |ms| ms.to_string()).into(),

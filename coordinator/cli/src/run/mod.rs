@@ -30,6 +30,8 @@ pub(crate) async fn run(args: RunArgs) -> Result<Exit, Error> {
         RunCommand::Watch { id } => watch::watch(&client, json, &id).await,
         RunCommand::Journal { id } => journal::journal(&client, json, &id).await,
         RunCommand::Cancel { id } => cancel(&client, json, &id).await,
+        RunCommand::Fork(fork) => start::fork(&client, json, fork).await,
+        RunCommand::Cassette { id } => cassette(&client, &id).await,
     }
 }
 
@@ -45,6 +47,13 @@ async fn cancel(client: &Client, json: bool, id: &RunId) -> Result<Exit, Error> 
     } else {
         writeln!(io::stderr(), "it is cancelled as soon as a node has it; now it is {}", run.status)?;
     }
+    Ok(Exit::Done)
+}
+
+/// As it comes: laid out over lines.
+async fn cassette(client: &Client, id: &RunId) -> Result<Exit, Error> {
+    let answer = client.get(&format!("{}/cassette", path_of(id)), &[]).await?;
+    write!(io::stdout(), "{}", answer.body)?;
     Ok(Exit::Done)
 }
 

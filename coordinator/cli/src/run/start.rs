@@ -1,14 +1,15 @@
 use std::{
+    collections::BTreeMap,
     io::{self, Write as _},
     path::Path,
     time::Duration,
 };
 
-use rewind_model::{Json, Run, RunId, RunStatus, StartRun};
+use rewind_model::{ForkRun, Json, Run, RunId, RunStatus, StartRun};
 
-use super::{diagnostic_text, follow::Follow, show};
+use super::{diagnostic_text, follow::Follow, path_of, show};
 use crate::{
-    args::StartArgs,
+    args::{ForkArgs, StartArgs, parse_json},
     client::{Answer, Client},
     error::Error,
     exit::Exit,
@@ -23,6 +24,25 @@ const UNWATCHED: Duration = Duration::from_secs(30);
 pub(super) async fn start(client: &Client, json: bool, args: StartArgs) -> Result<Exit, Error> {
     let wait = args.wait;
     let answer = client.post("v1/runs", &body_of(args)?).await?;
+    started(client, json, wait, answer).await
+}
+
+pub(super) async fn fork(client: &Client, json: bool, args: ForkArgs) -> Result<Exit, Error> {
+    let (wait, path) = (args.wait, format!("{}/fork", path_of(&args.id)));
+    let body = ForkRun {
+        script: args.script.as_deref().map(input::text_of).transpose()?,
+        toolset: args.toolset,
+        input: args.input.as_deref().map(input::json_of).transpose()?,
+        labels: if args.labels.is_empty() { None } else { Some(labels_of(args.labels)?) },
+        deadline: args.deadline,
+        webhook: args.webhook,
+        idempotency_key: args.idempotency_key,
+    };
+    let answer = client.post(&path, &body).await?;
+    started(client, json, wait, answer).await
+}
+
+async fn started(client: &Client, json: bool, wait: bool, answer: Answer) -> Result<Exit, Error> {
     let run: Run = answer.to()?;
     warn(&run)?;
     if !wait {
@@ -58,22 +78,48 @@ fn body_of(args: StartArgs) -> Result<StartRun, Error> {
     if args.script.as_deref() == Some(stdin) && args.input.as_deref() == Some("@-") {
         return Err(Error::Usage("the script and the input cannot both be stdin".into()));
     }
-    let mut labels = std::collections::BTreeMap::new();
-    for (key, value) in args.labels {
-        if labels.insert(key.clone(), value).is_some() {
-            return Err(Error::Usage(format!("--label {key} is given twice")));
-        }
-    }
+    let cassette = args.cassette.as_deref().map(cassette_of).transpose()?;
+    let input = match (args.input.as_deref(), &cassette) {
+        (Some(input), _) => input::json_of(input)?,
+        (None, Some((_, input))) => input.clone(),
+        (None, None) => Json::null(),
+    };
     Ok(StartRun {
         toolset: args.toolset,
         script: args.script.as_deref().map(input::text_of).transpose()?,
         workflow: args.workflow.clone(),
         deadline: args.deadline.clone(),
-        input: args.input.as_deref().map(input::json_of).transpose()?.unwrap_or_else(Json::null),
+        input,
         namespace: args.namespace,
-        labels,
+        labels: labels_of(args.labels)?,
         idempotency_key: args.idempotency_key,
+        webhook: args.webhook,
+        cassette: cassette.map(|(cassette, _)| cassette),
+        plan: args.plan,
     })
+}
+
+fn labels_of(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, Error> {
+    let mut labels = BTreeMap::new();
+    for (key, value) in given {
+        if labels.insert(key.clone(), value).is_some() {
+            return Err(Error::Usage(format!("--label {key} is given twice")));
+        }
+    }
+    Ok(labels)
+}
+
+/// The document, and the input of the run that it was made from.
+fn cassette_of(file: &Path) -> Result<(Json, Json), Error> {
+    #[derive(serde::Deserialize)]
+    struct Recorded {
+        #[serde(default = "Json::null")]
+        input: Json,
+    }
+    let cassette = parse_json(input::text_of(file)?, &file.display().to_string())?;
+    let wrong = |error: serde_json::Error| Error::Usage(format!("{} is no cassette: {error}", file.display()));
+    let Recorded { input } = cassette.to().map_err(wrong)?;
+    Ok((cassette, input))
 }
 
 fn warn(run: &Run) -> io::Result<()> {

@@ -92,7 +92,7 @@ impl Listener {
         if let Some(method) = head.method {
             if head.id.is_none() {
                 self.notice(&method, head.params);
-                return None;
+                return if is_for_rmcp(&method) { self.parse(line) } else { None };
             }
             return self.parse(line);
         }
@@ -149,7 +149,7 @@ impl Listener {
         Some(stand_in_error(&id))
     }
 
-    /// Progress shows that the server is at work. That a list has changed is found by its age.
+    /// Progress shows that the server is at work.
     fn notice(&self, method: &str, params: Option<&RawValue>) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -170,6 +170,11 @@ impl Listener {
         }
         message
     }
+}
+
+/// Of notifications, those that tools have changed, and what belongs to a subscription to them.
+fn is_for_rmcp(method: &str) -> bool {
+    method == "notifications/tools/list_changed" || method.starts_with("notifications/subscriptions/")
 }
 
 fn stand_in_error(id: &RequestId) -> ServerJsonRpcMessage {

@@ -33,6 +33,39 @@ pub struct JournalCall {
     /// The message of its `ToolError`, if it ended with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// It was not sent: its outcome is that of a call in another run, or on a cassette.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recorded: bool,
+    /// What happened to it between its beginning and its end: the first 100 things.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<CallEvent>,
+}
+
+/// Something that happened to a call: `attempt_failed`, `retried`, `parked`, `approved`, `rejected` or `deferred`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CallEvent {
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub at: Timestamp,
+    pub event: String,
+    /// Why, or by whom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// Where a fork does something else than the run that it was made from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Diverged {
+    /// The first call that differs.
+    #[cfg_attr(feature = "openapi", schema(value_type = u32))]
+    pub seq: Seq,
+    /// What it was there, its arguments as a digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<String>,
+    /// What it is here; absent if the script ended without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub now: Option<String>,
 }
 
 /// The beginning of a JSON text.
@@ -72,6 +105,9 @@ pub struct Journal {
     pub items: Vec<JournalCall>,
     pub logs: Vec<LogLine>,
     pub adoptions: Vec<Adoption>,
+    /// Of a fork: where it does something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diverged: Option<Diverged>,
     /// Number of journal messages: appends that this run has cost.
     pub appends: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]

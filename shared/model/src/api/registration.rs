@@ -72,6 +72,9 @@ pub struct RegisterPolicy {
     pub retry: RegisterRetry,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
+    /// How long a call waits for a decision at most, such as `2d`; it is rejected then. Without: for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub park_limit: Option<String>,
 }
 
 /// Attempts of a call that was interrupted.

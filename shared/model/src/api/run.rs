@@ -34,6 +34,44 @@ pub struct StartRun {
     /// The same key returns the same run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
+    /// Where events of the run and of its children are sent, besides the installation's endpoints: an http(s) URL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<String>,
+    /// A document of `GET /v1/runs/{id}/cassette`: no tool is called; each call gets the outcome of the same call
+    /// there, or a `ToolError` with the code `not_recorded`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Value>))]
+    pub cassette: Option<Json>,
+    /// No tool is called: the run ends when the script needs the result of a call, and its own result is
+    /// `{"calls": […], "returned"?}`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plan: bool,
+}
+
+/// Body of `POST /v1/runs/{id}/fork`. What is absent is as in the run that is forked.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ForkRun {
+    /// TypeScript.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub toolset: Option<ToolsetId>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Value>))]
+    pub input: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Never that of the run that is forked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<String>,
+    /// The same key returns the same run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -141,6 +179,10 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub parent: Option<Key>,
+    /// The run that this one was forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub forked_from: Option<RunId>,
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,7 +7,7 @@ use rewind_model::{
     Digest, ErrorCode, Json, Key, NodeId, Outcome, Payload, RunError, RunId, Timestamp, ToolFailure, ToolName,
     ToolsetId, TraceContext,
 };
-use rewind_run::{Call, End, Parent, ParkReason, Record, Spec, Terms};
+use rewind_run::{Call, Clock, End, Origin, Parent, ParkReason, Past, Record, Spec, Taken, Terms};
 
 /// Names the shape of a value, and lists all names: a variant without a name does not compile, and
 /// a name without a golden file fails the test.
@@ -30,6 +30,9 @@ shapes!(RECORDS, record_shape(Record) {
     Record::Parked { .. } => "parked",
     Record::Approved { .. } => "approved",
     Record::Rejected { .. } => "rejected",
+    Record::Deferred { .. } => "deferred",
+    Record::Taken { .. } => "taken",
+    Record::Diverged { .. } => "diverged",
     Record::Completed { .. } => "completed",
     Record::Fired { .. } => "fired",
     Record::Logged { .. } => "logged",
@@ -46,10 +49,42 @@ shapes!(CALLS, call_shape(Call) {
     Call::Sleep { .. } => "sleep",
 });
 shapes!(TERMS, terms_shape(Terms) {
-    Terms { at_most_once: false, approval: false } => "usual terms",
-    Terms { at_most_once: true, approval: false } => "at most once",
-    Terms { at_most_once: false, approval: true } => "with approval",
-    Terms { at_most_once: true, approval: true } => "at most once, with approval",
+    Terms { at_most_once: false, approval: false, park_ms: _ } => "usual terms",
+    Terms { at_most_once: true, approval: false, park_ms: _ } => "at most once",
+    Terms { at_most_once: false, approval: true, park_ms: _ } => "with approval",
+    Terms { at_most_once: true, approval: true, park_ms: _ } => "at most once, with approval",
+});
+shapes!(PARK_LIMITS, park_limit_shape(Terms) {
+    Terms { park_ms: None, .. } => "without park limit",
+    Terms { park_ms: Some(_), .. } => "with park limit",
+});
+shapes!(REASONS, reason_shape(ParkReason) {
+    ParkReason::Approval => "parked for approval",
+    ParkReason::SchemaChanged => "parked for its schema",
+    ParkReason::Credentials => "parked for credentials",
+});
+shapes!(ORIGINS, origin_shape(Call) {
+    Call::Tool { origin: None, .. } => "a tool's call to be sent",
+    Call::Tool { origin: Some(Origin::Past(_)), .. } => "a tool's call with a past",
+    Call::Tool { origin: Some(Origin::Nothing), .. } => "a tool's call without outcome",
+    Call::Sleep { origin: None, .. } => "a sleep to be slept",
+    Call::Sleep { origin: Some(Origin::Past(_)), .. } => "a sleep with a past",
+    Call::Sleep { origin: Some(Origin::Nothing), .. } => "a sleep that nobody slept",
+});
+shapes!(TAKEN, taken_shape(Taken) {
+    Taken::Outcome(Outcome::Ok(_)) => "taken ok",
+    Taken::Outcome(Outcome::Err(_)) => "taken err",
+    Taken::Slept => "taken slept",
+});
+shapes!(DIVERGED, diverged_shape((bool, bool)) {
+    (true, true) => "both calls differ",
+    (true, false) => "only then",
+    (false, true) => "only now",
+    (false, false) => "neither",
+});
+shapes!(SCRIPT_TIMES, script_time_shape(Option<Timestamp>) {
+    None => "at the run's time",
+    Some(_) => "at script time",
 });
 shapes!(ENDS, end_shape(End) {
     End::Completed { .. } => "end completed",
@@ -94,6 +129,19 @@ shapes!(DEADLINES, deadline_shape(Spec) {
     Spec { deadline: None, .. } => "without deadline",
     Spec { deadline: Some(_), .. } => "with deadline",
 });
+shapes!(WEBHOOKS, webhook_shape(Spec) {
+    Spec { webhook: None, .. } => "without webhook",
+    Spec { webhook: Some(_), .. } => "with webhook",
+});
+shapes!(PASTS, past_shape(Option<Past>) {
+    None => "without past",
+    Some(Past { forked_from: Some(_), .. }) => "a fork",
+    Some(Past { forked_from: None, .. }) => "on a cassette",
+});
+shapes!(PLANS, plan_shape(Spec) {
+    Spec { plan: false, .. } => "no plan",
+    Spec { plan: true, .. } => "a plan",
+});
 shapes!(TRACES, trace_shape(TraceContext) {
     TraceContext { tracestate: None, .. } => "without tracestate",
     TraceContext { tracestate: Some(_), .. } => "with tracestate",
@@ -118,6 +166,11 @@ pub(crate) fn all_shapes() -> impl Iterator<Item = &'static str> {
         DECIDERS,
         CALLS,
         TERMS,
+        PARK_LIMITS,
+        REASONS,
+        ORIGINS,
+        TAKEN,
+        SCRIPT_TIMES,
         ENDS,
         OUTCOMES,
         PAYLOADS,
@@ -126,12 +179,17 @@ pub(crate) fn all_shapes() -> impl Iterator<Item = &'static str> {
         NAMESPACES,
         PARENTS,
         DEADLINES,
+        WEBHOOKS,
+        PASTS,
+        PLANS,
         TRACES,
         ERROR_TOOLS,
         ERROR_KEYS,
         ERROR_STACKS,
     ];
-    lists.into_iter().flatten().copied()
+    // A call that a fork makes and its source had not made is no divergence.
+    let diverged = DIVERGED.iter().take(2);
+    lists.into_iter().flatten().chain(diverged).copied()
 }
 
 /// The shapes that a record is made of.
@@ -144,11 +202,15 @@ pub(crate) fn shapes_of(record: &Record) -> Vec<&'static str> {
                 namespace_shape(spec),
                 parent_shape(spec),
                 deadline_shape(spec),
+                webhook_shape(spec),
+                past_shape(&spec.past),
+                plan_shape(spec),
                 trace_shape(&spec.trace),
             ]);
         }
         Record::Called { call, .. } => {
-            shapes.extend([call_shape(call), terms_shape(&call.terms())]);
+            let terms = call.terms();
+            shapes.extend([call_shape(call), terms_shape(&terms), park_limit_shape(&terms), origin_shape(call)]);
             if let Call::Tool { arguments, .. } = call {
                 shapes.push(payload_shape(arguments));
             }
@@ -157,9 +219,18 @@ pub(crate) fn shapes_of(record: &Record) -> Vec<&'static str> {
         Record::Rejected { by, failure, .. } => {
             shapes.extend([decider_shape(by), failure_shape(failure), code_shape(&failure.code)]);
         }
-        Record::Refused { failure, .. } | Record::AttemptFailed { failure, .. } => {
-            shapes.extend([failure_shape(failure), code_shape(&failure.code)]);
+        Record::Refused { then, failure, .. } => {
+            shapes.extend([script_time_shape(then), failure_shape(failure), code_shape(&failure.code)]);
         }
+        Record::AttemptFailed { failure, .. } => shapes.extend([failure_shape(failure), code_shape(&failure.code)]),
+        Record::Parked { reason, .. } => shapes.push(reason_shape(reason)),
+        Record::Taken { taken, .. } => {
+            shapes.push(taken_shape(taken));
+            if let Taken::Outcome(Outcome::Ok(payload)) = taken {
+                shapes.push(payload_shape(payload));
+            }
+        }
+        Record::Diverged { then, now, .. } => shapes.push(diverged_shape(&(then.is_some(), now.is_some()))),
         Record::Completed { outcome, .. } => {
             shapes.push(outcome_shape(outcome));
             match outcome {
@@ -179,7 +250,7 @@ pub(crate) fn shapes_of(record: &Record) -> Vec<&'static str> {
         }
         Record::Adopted { .. }
         | Record::Retried { .. }
-        | Record::Parked { .. }
+        | Record::Deferred { .. }
         | Record::Fired { .. }
         | Record::Logged { .. }
         | Record::Waiting { .. } => {}
@@ -200,31 +271,53 @@ pub(crate) fn all() -> BTreeMap<String, Record> {
     add("created_child", Record::Created { at, spec: Box::new(Spec { parent, ..least_spec() }) });
     let deadline = Some(moment(3_600_000));
     add("created_deadline", Record::Created { at, spec: Box::new(Spec { deadline, ..least_spec() }) });
+    let webhook = Some("https://example.com/hook?run=1".into());
+    add("created_webhook", Record::Created { at, spec: Box::new(Spec { webhook, ..least_spec() }) });
+    for (name, forked_from, plan) in [
+        ("created_fork", Some(RunId::of_bytes(b"source")), false),
+        ("created_cassette", None, false),
+        ("created_plan", None, true),
+    ] {
+        let past = Some(past(forked_from));
+        add(name, Record::Created { at, spec: Box::new(Spec { past, plan, ..least_spec() }) });
+    }
     add("adopted", Record::Adopted { at, node: NodeId::of_bytes(b"node"), epoch: u64::MAX });
-    let call = |arguments, raw| Call::Tool { tool: tool(), arguments, raw, terms: Terms::default() };
+    let call = |arguments, raw| Call::Tool { tool: tool(), arguments, raw, terms: Terms::default(), origin: None };
     add("called_tool", Record::Called { at, seq: 1, call: call(inline(), false) });
     add("called_tool_raw", Record::Called { at, seq: 2, call: call(inline(), true) });
     add("called_tool_blob", Record::Called { at, seq: 3, call: call(blob(), false) });
     for (name, at_most_once, approval) in
         [("called_tool_once", true, false), ("called_tool_approval", false, true), ("called_tool_both", true, true)]
     {
-        let terms = Terms { at_most_once, approval };
-        let call = Call::Tool { tool: tool(), arguments: inline(), raw: false, terms };
+        let terms = Terms { at_most_once, approval, park_ms: None };
+        let call = Call::Tool { tool: tool(), arguments: inline(), raw: false, terms, origin: None };
         add(name, Record::Called { at, seq: 5, call });
     }
-    add("called_sleep", Record::Called { at, seq: 10_000, call: Call::Sleep { until: moment(864_000_000) } });
+    let terms = Terms { approval: true, park_ms: Some(86_400_000), ..Terms::default() };
+    let limited = Call::Tool { tool: tool(), arguments: inline(), raw: false, terms, origin: None };
+    add("called_tool_park_limit", Record::Called { at, seq: 5, call: limited });
+    let until = moment(864_000_000);
+    add("called_sleep", Record::Called { at, seq: 10_000, call: Call::Sleep { until, origin: None } });
+    for (name, origin) in [("past", Some(Origin::Past(7))), ("nothing", Some(Origin::Nothing))] {
+        let terms = Terms::default();
+        let call = Call::Tool { tool: tool(), arguments: inline(), raw: false, terms, origin };
+        add(&format!("called_tool_{name}"), Record::Called { at, seq: 6, call });
+        add(&format!("called_sleep_{name}"), Record::Called { at, seq: 7, call: Call::Sleep { until, origin } });
+    }
     let arguments = Digest::of("arguments");
-    let refused = |failure| Record::Refused { at, seq: 4, tool: tool(), arguments, failure };
+    let refused = |failure| Record::Refused { at, seq: 4, tool: tool(), arguments, failure, then: None };
     add("refused", refused(ToolFailure::new(ErrorCode::InvalidArguments, "`title` is missing")));
     add("refused_details", refused(with_details(ErrorCode::InvalidArguments)));
+    let failure = ToolFailure::new(ErrorCode::InvalidArguments, "`title` is missing");
+    let then = Some(moment(-1_000));
+    add("refused_then", Record::Refused { at, seq: 4, tool: tool(), arguments, failure, then });
     let failed = |failure| Record::AttemptFailed { at, seq: 1, attempt: 1, failure, retry_at: moment(200) };
     add("attempt_failed", failed(ToolFailure::new(ErrorCode::Unavailable, "connection reset")));
     add("attempt_failed_details", failed(with_details(ErrorCode::Timeout)));
     add("retried", Record::Retried { at, seq: 1, attempt: 2 });
-    for (name, reason) in
-        [("parked_approval", ParkReason::Approval), ("parked_schema_changed", ParkReason::SchemaChanged)]
-    {
-        add(name, Record::Parked { at, seq: 1, attempt: 2, reason, detail: "`title` is gone".into() });
+    for reason in [ParkReason::Approval, ParkReason::SchemaChanged, ParkReason::Credentials] {
+        let name = format!("parked_{}", reason.as_str());
+        add(&name, Record::Parked { at, seq: 1, attempt: 2, reason, detail: "`title` is gone".into() });
     }
     let decision = || "dec_1".to_owned();
     add("approved", Record::Approved { at, seq: 1, decision: decision(), by: None });
@@ -243,6 +336,20 @@ pub(crate) fn all() -> BTreeMap<String, Record> {
         let failure = ToolFailure::new(code, "what happened");
         add(&format!("completed_err_{code}"), completed(Outcome::Err(failure)));
     }
+    add("deferred", Record::Deferred { at, seq: 1, attempt: 2 });
+    let then = moment(-60_000);
+    for (name, outcome) in [
+        ("taken_ok", Outcome::Ok(inline())),
+        ("taken_ok_blob", Outcome::Ok(blob())),
+        ("taken_err", Outcome::Err(with_details(ErrorCode::NotRecorded))),
+    ] {
+        add(name, Record::Taken { at, seq: 1, then, taken: Taken::Outcome(outcome) });
+    }
+    add("taken_slept", Record::Taken { at, seq: 1, then, taken: Taken::Slept });
+    let was = || Some("docs.resolve.library-id with arguments sha256:0123456789ab".into());
+    let now = Some("sleep until 2026-11-30T12:34:56.789Z".into());
+    add("diverged", Record::Diverged { at, seq: 3, then: was(), now });
+    add("diverged_then", Record::Diverged { at, seq: 3, then: was(), now: None });
     add("fired", Record::Fired { at, seq: 2 });
     add("logged", Record::Logged { at, level: "warn".into(), text: "ünï\u{1F980}\n\"quoted\"".into() });
     add("waiting", Record::Waiting { at });
@@ -297,7 +404,15 @@ fn least_spec() -> Spec {
         calls_in_flight: 100,
         parent: None,
         deadline: None,
+        webhook: None,
+        past: None,
+        plan: false,
     }
+}
+
+fn past(forked_from: Option<RunId>) -> Past {
+    let clock = Clock { seed: RunId::of_bytes(b"source"), started: moment(-86_400_000) };
+    Past { history: Digest::of("history"), clock, forked_from }
 }
 
 fn most_spec() -> Spec {

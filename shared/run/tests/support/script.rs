@@ -17,6 +17,43 @@ use super::fixtures;
 pub(crate) struct Program {
     pub(crate) stages: Vec<Stage>,
     pub(crate) ending: Ending,
+    /// Arguments do not depend on results.
+    pub(crate) blind: bool,
+    /// This call has other arguments than it would have.
+    pub(crate) changed: Option<Seq>,
+}
+
+impl Program {
+    /// As the calls are numbered when all of them are made: but for those at the end.
+    pub(crate) fn calls(&self) -> Seq {
+        self.stages.iter().map(|stage| stage.calls.len() as Seq).sum()
+    }
+
+    /// With other arguments of one call.
+    pub(crate) fn changed_at(&self, seq: Seq) -> Self {
+        Self { changed: Some(seq), ..self.clone() }
+    }
+
+    /// Without one call, and so with other numbers behind it.
+    pub(crate) fn without(&self, seq: Seq) -> Self {
+        let mut program = self.clone();
+        let mut left = seq as usize - 1;
+        for stage in &mut program.stages {
+            if left < stage.calls.len() {
+                stage.calls.remove(left);
+                break;
+            }
+            left -= stage.calls.len();
+        }
+        program
+    }
+
+    /// Ends after this many stages.
+    pub(crate) fn cut(&self, stages: usize) -> Self {
+        let mut program = self.clone();
+        program.stages.truncate(stages);
+        program
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -38,8 +75,9 @@ pub(crate) enum Awaits {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Planned {
+    /// By its place in [`TOOLS`].
     Tool {
-        tool: u8,
+        tool: usize,
         raw: bool,
     },
     /// Arguments that the pinned schema refuses.
@@ -60,9 +98,22 @@ pub(crate) enum Ending {
     Stall,
 }
 
+/// Their last digits are their terms: see `fixtures::named`.
+const TOOLS: [&str; 9] = [
+    "server.tool_0",
+    "server.tool_1",
+    "server.tool_2",
+    "server.tool_3",
+    "server.tool_4",
+    "host.tool_0",
+    "host.tool_2",
+    "host.tool_4",
+    "workflows.child_0",
+];
+
 pub(crate) fn programs() -> impl Strategy<Value = Program> {
     let planned = prop_oneof![
-        6 => (0..5u8, any::<bool>()).prop_map(|(tool, raw)| Planned::Tool { tool, raw }),
+        6 => (0..TOOLS.len(), any::<bool>()).prop_map(|(tool, raw)| Planned::Tool { tool, raw }),
         1 => Just(Planned::Refused),
         2 => (0..2_000u16).prop_map(|ms| Planned::Sleep { ms }),
     ];
@@ -74,7 +125,12 @@ pub(crate) fn programs() -> impl Strategy<Value = Program> {
         1 => Just(Ending::Throw),
         1 => Just(Ending::Stall),
     ];
-    (proptest::collection::vec(stage, 0..=5), ending).prop_map(|(stages, ending)| Program { stages, ending })
+    (proptest::collection::vec(stage, 0..=5), ending, any::<bool>()).prop_map(|(stages, ending, blind)| Program {
+        stages,
+        ending,
+        blind,
+        changed: None,
+    })
 }
 
 /// A program in execution.
@@ -138,6 +194,7 @@ impl<'p> Script<'p> {
         turn
     }
 
+    /// What it got, in order.
     pub(crate) fn received(&self) -> impl Iterator<Item = Seq> + '_ {
         self.received.iter().map(|(seq, _)| *seq)
     }
@@ -175,10 +232,12 @@ impl<'p> Script<'p> {
 
     fn make(&mut self, planned: Planned, turn: &mut ScriptTurn) -> Seq {
         let seq = self.made.len() as Seq + 1;
-        let arguments = format!("{{\"call\":{seq},\"seen\":{}}}", digest(&self.received));
+        let seen = if self.program.blind { 0 } else { digest(&self.received) };
+        let changed = if self.program.changed == Some(seq) { ",\"changed\":true" } else { "" };
+        let arguments = format!("{{\"call\":{seq},\"seen\":{seen}{changed}}}");
         let (call, refused) = match planned {
             Planned::Tool { tool, raw } => {
-                let call = fixtures::named(&format!("server.tool_{tool}"), &arguments);
+                let call = fixtures::named(TOOLS[tool], &arguments);
                 (if raw { with_raw(call) } else { call }, None)
             }
             Planned::Refused => {
@@ -187,7 +246,7 @@ impl<'p> Script<'p> {
             }
             Planned::Sleep { ms } => {
                 let until = self.now.plus(Duration::from_millis(ms.into()));
-                (Call::Sleep { until }, None)
+                (Call::Sleep { until, origin: None }, None)
             }
         };
         self.made.push(call.clone());
@@ -231,7 +290,7 @@ impl<'p> Script<'p> {
 
 fn with_raw(call: Call) -> Call {
     match call {
-        Call::Tool { tool, arguments, terms, .. } => Call::Tool { tool, arguments, raw: true, terms },
+        Call::Tool { tool, arguments, terms, origin, .. } => Call::Tool { tool, arguments, raw: true, terms, origin },
         Call::Sleep { .. } => call,
     }
 }

@@ -20,6 +20,7 @@ mod table;
 mod targets;
 mod tools;
 mod usage;
+mod waits;
 
 use std::time::Instant;
 
@@ -70,13 +71,16 @@ async fn measure(options: &Options, report: &mut Report) -> anyhow::Result<()> {
     if options.wants(Section::Memory) {
         report.memory = memory::measure(options).await?;
     }
-    if options.wants(Section::Starts) || options.wants(Section::Replay) {
+    if [Section::Starts, Section::Replay, Section::Waits].into_iter().any(|section| options.wants(section)) {
         let mut stage = Stage::start(Sync::Default).await?;
         if options.wants(Section::Starts) {
             report.starts = starts::measure(&stage, options).await?;
         }
         if options.wants(Section::Replay) {
             report.replays = replay::measure(&stage, options).await?;
+        }
+        if options.wants(Section::Waits) {
+            report.waits = waits::measure(&stage, options).await?;
         }
         stage.stop().await?;
     }

@@ -33,6 +33,8 @@ pub(crate) enum Section {
     Memory,
     /// Recorded calls, until the script is where it was.
     Replay,
+    /// Approvals, workflows, forks.
+    Waits,
 }
 
 impl Options {

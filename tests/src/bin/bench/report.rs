@@ -12,6 +12,7 @@ use crate::{
     table::Table,
     targets::Target,
     usage::{CLIENT, COORDINATOR, NATS, NODE, SANDBOXES, TOOLS},
+    waits::Wait,
 };
 
 /// Everything that was measured: what is written as JSON, and shown.
@@ -22,6 +23,7 @@ pub(crate) struct Report {
     pub(crate) starts: Vec<Start>,
     pub(crate) memory: Vec<Memory>,
     pub(crate) replays: Vec<Replay>,
+    pub(crate) waits: Vec<Wait>,
     pub(crate) targets: Vec<Target>,
     /// That it took.
     pub(crate) seconds: u64,
@@ -36,6 +38,7 @@ impl fmt::Display for Report {
             self.starts_table(),
             self.memory_table(),
             self.replay_table(),
+            self.waits_table(),
             self.targets_table(),
         ];
         tables.iter().try_for_each(|table| table.fmt(f))
@@ -115,6 +118,14 @@ impl Report {
             Table::new("Replay, from the waking answer to the next call", &["recorded calls", "ms", "calls/s"]);
         for Replay { calls, ms, calls_per_s } in &self.replays {
             table.row([calls.to_string(), format!("{ms:.1}"), format!("{calls_per_s:.0}")]);
+        }
+        table
+    }
+
+    fn waits_table(&self) -> Table {
+        let mut table = Table::new("Waits, at the client", &["what", "p50", "p99"]);
+        for Wait { what, took } in &self.waits {
+            table.row([what.clone(), time(took.p50_us), time(took.p99_us)]);
         }
         table
     }

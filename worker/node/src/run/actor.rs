@@ -32,6 +32,8 @@ pub(crate) enum RunMessage {
     Begin(Begin),
     /// The mailbox is no longer empty.
     Mail,
+    /// There is more to be taken over from the run's history.
+    GoOn,
     /// Has anything come since the turn of this number?
     IdleSince {
         turn: u64,
@@ -103,6 +105,7 @@ impl Actor for RunActor {
         match message {
             RunMessage::Begin(begin) => state.begin(begin).await?,
             RunMessage::Mail => state.mail().await?,
+            RunMessage::GoOn => state.go_on().await?,
             RunMessage::IdleSince { turn } => state.idle(turn).await?,
             RunMessage::Stop => myself.stop(None),
         }
@@ -186,6 +189,15 @@ impl State {
         Ok(())
     }
 
+    async fn go_on(&mut self) -> Result<(), TurnError> {
+        self.turn += 1;
+        let Some(live) = self.live.take() else { return Ok(()) };
+        match self.turn_with(live, Draft::default()).await {
+            Err(TurnError::Bus(BusError::Fenced { .. })) => self.begin(Begin::Journal).await,
+            done => done,
+        }
+    }
+
     /// One turn: the mail, what the script makes of it, one append, its effects. If it fails, the run
     /// in memory is gone and the mail still open.
     async fn turn_with(&mut self, mut live: Live, mut draft: Draft) -> Result<(), TurnError> {
@@ -212,6 +224,9 @@ impl State {
         }
         let effects = std::mem::take(&mut draft.effects);
         self.hands.perform(&live.run, &live.script, effects, Timestamp::now()).await;
+        if draft.unfinished {
+            self.hands.go_on();
+        }
         self.live = Some(live);
         Ok(())
     }

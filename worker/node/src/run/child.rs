@@ -63,6 +63,9 @@ async fn try_start(
         calls_in_flight: Limits::DEFAULT.calls_in_flight,
         parent: Some(Parent { key: key.clone(), depth }),
         deadline: spec.deadline,
+        webhook: spec.webhook.clone(),
+        past: None,
+        plan: false,
     };
     let created = Record::Created { at: now, spec: Box::new(spec) };
     let entry = Entry::new(vec![created.clone()]);

@@ -6,7 +6,7 @@ use futures::FutureExt;
 use ractor::ActorRef;
 use rewind_dispatch::{Attempt, Sent};
 use rewind_model::{ErrorCode, Key, Seq, Timestamp, ToolFailure, Toolset};
-use rewind_run::{Call, Effect, Run};
+use rewind_run::{Call, Effect, Phase, Run};
 use tokio::task::JoinSet;
 
 use super::{Mail, Mailbox, RunMessage, child, script::Script};
@@ -37,6 +37,12 @@ impl Hands {
         !self.tasks.is_empty()
     }
 
+    /// The run is not done with its history.
+    pub(crate) fn go_on(&self) {
+        // Stopped meanwhile: nobody needs to know.
+        let _ = self.myself.send_message(RunMessage::GoOn);
+    }
+
     /// Lets go of all that is held: the run has ended.
     pub(crate) fn release(&mut self) {
         self.tasks.abort_all();
@@ -50,13 +56,18 @@ impl Hands {
                 Effect::Dispatch { seq, attempt } => self.dispatch(run, script, seq, attempt),
                 Effect::Arm { seq, at } => self.arm(run, seq, at, now).await,
                 Effect::Abandon { seq, call } => self.abandon(run, seq, call),
+                Effect::Disarm => self.disarm(run),
             }
         }
     }
 
     fn dispatch(&mut self, run: &Run, script: &Arc<Script>, seq: Seq, number: u32) {
         let Some(pending) = run.outstanding().get(&seq) else { return };
-        let (Call::Tool { tool, arguments, raw, terms }, Some(spec)) = (&pending.call, run.spec()) else { return };
+        // It may have been parked in the same turn.
+        if !matches!(pending.phase, Phase::Sent { .. } | Phase::BackingOff { .. }) {
+            return;
+        }
+        let (Call::Tool { tool, arguments, raw, terms, .. }, Some(spec)) = (&pending.call, run.spec()) else { return };
         let key = run.key(seq);
         if let Some(workflow) = script.tools.workflow(tool) {
             let (context, report) = (self.context.clone(), self.reporter());
@@ -101,7 +112,7 @@ impl Hands {
         for effect in std::mem::take(effects) {
             match effect {
                 Effect::Arm { seq, at } => self.arm_in_stream(run, seq, at).await,
-                Effect::Dispatch { .. } | Effect::Abandon { .. } => effects.push(effect),
+                Effect::Dispatch { .. } | Effect::Abandon { .. } | Effect::Disarm => effects.push(effect),
             }
         }
     }
@@ -150,15 +161,17 @@ impl Hands {
                 });
             }
             // The call's task is aborted with the others, which tells the server.
-            Call::Tool { .. } => {}
-            Call::Sleep { .. } => {
-                tokio::spawn(async move {
-                    if let Err(error) = context.bus.disarm_all(&run).await {
-                        tracing::warn!(%run, %error, "timers of an ended run stay armed until they fire");
-                    }
-                });
-            }
+            Call::Tool { .. } | Call::Sleep { .. } => {}
         }
+    }
+
+    fn disarm(&self, run: &Run) {
+        let (context, run) = (self.context.clone(), run.id().clone());
+        tokio::spawn(async move {
+            if let Err(error) = context.bus.disarm_all(&run).await {
+                tracing::warn!(%run, %error, "timers of an ended run stay armed until they fire");
+            }
+        });
     }
 
     fn reporter(&self) -> impl FnOnce(Mail) + Send + 'static {

@@ -8,7 +8,9 @@ use rewind_bus::{
 };
 use rewind_dispatch::Sent;
 use rewind_model::{ErrorCode, Json, Key, Outcome, Payload, RunError, RunId, RunStatus, Timestamp, ToolFailure};
-use rewind_run::{Call, Delivery, Effect, End, Entry, IllegalRecord, Input, Phase, Record, Run, ScriptEnd, ScriptTurn};
+use rewind_run::{
+    Call, Delivery, Effect, End, Entry, History, IllegalRecord, Input, Phase, Record, Run, ScriptEnd, ScriptTurn,
+};
 use rewind_sandbox::{Instance, SandboxError};
 
 use super::{
@@ -24,6 +26,9 @@ use crate::{context::Context, library::LibraryError, observer::Seen};
 const BLAMED: u32 = 2;
 /// How often a run that waits outside of memory for a child run asks what became of it.
 const CHECK: Duration = Duration::from_secs(60);
+/// Of what is taken over from a history, the part that goes into one entry.
+const TAKEN_BYTES: usize = 4 << 20;
+const TAKEN_RECORDS: usize = 4_000;
 /// A timer that is due later leaves nothing to be in memory for.
 const LONG: Duration = Duration::from_secs(3);
 
@@ -37,12 +42,16 @@ pub(crate) struct Live {
     instance: Option<Instance>,
     /// How often a sandbox died while this run was at work.
     blamed: u32,
+    /// What it takes outcomes from, if it has a past.
+    history: Option<History>,
 }
 
 /// A turn in the making: nothing of it has happened until it is appended.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     records: Vec<Record>,
+    /// Of the records.
+    bytes: usize,
     pub(crate) effects: Vec<Effect>,
     deliveries: Vec<Delivery>,
     /// Results of tools without an output schema.
@@ -51,6 +60,8 @@ pub(crate) struct Draft {
     end: Option<(Key, End)>,
     /// The script has to be brought up to the journal's end.
     replay: bool,
+    /// There is more to be taken from the history, in an entry of its own.
+    pub(crate) unfinished: bool,
     /// The journal as it was just read, so that the replay need not read it again.
     journal: Option<Vec<Stored>>,
 }
@@ -94,8 +105,12 @@ impl Live {
         let tools = context.library.tools(&spec.toolset).await?;
         let compiled = context.library.script(spec.script).await?;
         let script = Script::new(id.clone(), spec.clone(), created_at, tools, compiled, context.script_limits);
+        let history = match &spec.past {
+            Some(past) if !run.status().ended() => Some(context.library.history(past.history).await?),
+            Some(_) | None => None,
+        };
         let sequence = last.sequence;
-        Ok(Self { run, script: Arc::new(script), created_at, sequence, instance: None, blamed: 0 })
+        Ok(Self { run, script: Arc::new(script), created_at, sequence, instance: None, blamed: 0, history })
     }
 
     /// Makes the run this node's, if it is not.
@@ -133,11 +148,15 @@ impl Live {
                 Sent::Answered(outcome) => {
                     self.run.decide(now, Input::Answer { seq: *seq, attempt: *attempt, outcome: outcome.clone() })
                 }
-                Sent::Changed(detail) => {
-                    self.run.decide(now, Input::Changed { seq: *seq, attempt: *attempt, detail: detail.clone() })
+                Sent::Parked(reason, detail) => {
+                    let (reason, detail) = (*reason, detail.clone());
+                    self.run.decide(now, Input::Park { seq: *seq, attempt: *attempt, reason, detail })
                 }
                 Sent::Interrupted { failure, sent } => self.interrupted(now, *seq, *attempt, failure.clone(), *sent),
             },
+            Mail::Deferred { seq, attempt, .. } => {
+                self.run.decide(now, Input::Deferred { seq: *seq, attempt: *attempt })
+            }
             Mail::Decide { seq, verdict, .. } => {
                 self.run.decide(now, Input::Decide { seq: *seq, verdict: verdict.clone() })
             }
@@ -169,8 +188,9 @@ impl Live {
             Phase::Sent { attempt }
             | Phase::BackingOff { attempt, .. }
             | Phase::Elsewhere { attempt }
+            | Phase::Deferred { attempt }
             | Phase::Unknown { attempt } => Some(attempt),
-            Phase::Queued { .. } | Phase::Sleeping | Phase::Parked { .. } => None,
+            Phase::Queued { .. } | Phase::Sleeping | Phase::Parked { .. } | Phase::Recorded => None,
         }
     }
 
@@ -248,6 +268,7 @@ impl Live {
             if let (Record::Ended { end, .. }, Some(parent)) = (&record, self.parent()) {
                 draft.end = Some((parent, end.clone()));
             }
+            draft.bytes += record.size();
             draft.records.push(record);
         }
         Ok(())
@@ -274,12 +295,23 @@ impl Live {
 
     /// Tells the script all that there is to tell, and takes what it says, until it only waits.
     pub(crate) async fn settle(&mut self, context: &Context, draft: &mut Draft) -> Result<(), TurnError> {
-        while (draft.replay || !draft.deliveries.is_empty()) && !self.run.status().ended() {
-            let turn = self.tell(context, draft).await?;
-            let records = self.run.decide(Timestamp::now(), Input::Script(turn));
-            self.take(draft, records)?;
+        loop {
+            while (draft.replay || !draft.deliveries.is_empty()) && !self.run.status().ended() {
+                let turn = self.tell(context, draft).await?;
+                let records = self.run.decide(Timestamp::now(), Input::Script(turn, self.history.as_ref()));
+                self.take(draft, records)?;
+            }
+            let Some(history) = &self.history else { return Ok(()) };
+            let taken = self.run.decide(Timestamp::now(), Input::Take(history));
+            if taken.is_empty() {
+                return Ok(());
+            }
+            if draft.bytes >= TAKEN_BYTES || draft.records.len() >= TAKEN_RECORDS {
+                draft.unfinished = true;
+                return Ok(());
+            }
+            self.take(draft, taken)?;
         }
-        Ok(())
     }
 
     async fn tell(&mut self, context: &Context, draft: &mut Draft) -> Result<ScriptTurn, TurnError> {
@@ -353,9 +385,9 @@ impl Live {
     pub(crate) fn rest(&mut self, draft: &mut Draft) -> Result<(), TurnError> {
         let now = Timestamp::now();
         let long = |phase: &Phase, call: &Call| match (phase, call) {
-            (Phase::Sleeping, Call::Sleep { until }) => until.since(now) >= LONG,
+            (Phase::Sleeping, Call::Sleep { until, .. }) => until.since(now) >= LONG,
             (Phase::BackingOff { until, .. }, _) => until.since(now) >= LONG,
-            (Phase::Parked { .. }, _) => true,
+            (Phase::Parked { .. } | Phase::Deferred { .. }, _) => true,
             _ => false,
         };
         let rests = self.run.outstanding().values().all(|pending| long(&pending.phase, &pending.call));
@@ -373,8 +405,8 @@ impl Live {
         let by_others = |phase: &Phase, call: &Call| match (phase, call) {
             (Phase::Sent { .. }, call @ Call::Tool { .. }) => call.is_queued_elsewhere(),
             (Phase::Queued { .. } | Phase::Sleeping | Phase::BackingOff { .. }, _) => true,
-            (Phase::Parked { .. } | Phase::Elsewhere { .. }, _) => true,
-            (Phase::Unknown { .. }, _) => false,
+            (Phase::Parked { .. } | Phase::Elsewhere { .. } | Phase::Deferred { .. }, _) => true,
+            (Phase::Unknown { .. } | Phase::Recorded, _) => false,
             (Phase::Sent { .. }, Call::Sleep { .. }) => false,
         };
         self.run.outstanding().values().all(|pending| by_others(&pending.phase, &pending.call))

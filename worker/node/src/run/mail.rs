@@ -18,6 +18,8 @@ pub(crate) enum Mail {
     Wake { seq: Seq, ack: Ack },
     /// A host worker's answer.
     Answer { answer: Answer, ack: Ack },
+    /// A host worker keeps the call, and answers it later.
+    Deferred { seq: Seq, attempt: u32, ack: Ack },
     /// Somebody's decision about a parked call.
     Decide { seq: Seq, verdict: Verdict, ack: Ack },
     /// The run is to end.
@@ -34,6 +36,7 @@ impl Mail {
             Mail::Look { ack }
             | Mail::Wake { ack, .. }
             | Mail::Answer { ack, .. }
+            | Mail::Deferred { ack, .. }
             | Mail::Decide { ack, .. }
             | Mail::Cancel { ack } => Some(ack),
             Mail::Sent { .. } | Mail::Due { .. } => None,

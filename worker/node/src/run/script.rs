@@ -56,12 +56,14 @@ impl Script {
         entries: &[Stored],
         isolated: bool,
     ) -> Result<(Instance, ScriptTurn), ScriptError> {
+        let clock = self.spec.past.as_ref().map(|past| &past.clock);
         let load = Load {
             run: self.run.clone(),
+            seed: clock.map(|clock| clock.seed.clone()),
             script: self.compiled.javascript.clone(),
             exports: exports(&self.tools),
             input: context.bus.payload_json_surely(&self.spec.input).await?,
-            now: self.created_at,
+            now: clock.map_or(self.created_at, |clock| clock.started),
             limits: self.limits,
         };
         let mut replay = Replay::default();
@@ -128,11 +130,14 @@ impl Script {
     fn call(&self, new: sandbox::NewCall) -> NewCall {
         let seq = new.seq;
         match new.request {
-            sandbox::Request::Sleep { until } => NewCall { seq, call: Call::Sleep { until }, refused: None },
+            sandbox::Request::Sleep { until } => {
+                NewCall { seq, call: Call::Sleep { until, origin: None }, refused: None }
+            }
             sandbox::Request::Tool { tool, arguments, raw } => {
                 let refused = self.tools.refusal(&tool, &arguments);
                 let terms = self.tools.policy(&tool).map(Terms::of).unwrap_or_default();
-                NewCall { seq, call: Call::Tool { tool, arguments: Payload::Inline(arguments), raw, terms }, refused }
+                let arguments = Payload::Inline(arguments);
+                NewCall { seq, call: Call::Tool { tool, arguments, raw, terms, origin: None }, refused }
             }
         }
     }

@@ -57,7 +57,7 @@ impl World {
             now: Cell::new(load.now),
             last_seq: Cell::new(0),
             log_bytes: Cell::new(0),
-            random: RefCell::new(Random::of_run(&load.run)),
+            random: RefCell::new(Random::of_run(load.seed.as_ref().unwrap_or(&load.run))),
             outbox: RefCell::default(),
             rejections: RefCell::default(),
         }

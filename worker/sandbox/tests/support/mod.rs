@@ -29,6 +29,7 @@ pub fn load(script: &str) -> Load {
     let names = ["echo", "__proto__", "then", "a-b", "constructor", "toString", "é"];
     Load {
         run: run_id(1),
+        seed: None,
         script: script.into(),
         exports: vec![
             Export { name: "srv".into(), tools: names.map(Into::into).into() },
