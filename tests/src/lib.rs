@@ -10,7 +10,7 @@ mod tools;
 mod wait;
 
 pub use client::{Api, Refusal};
-pub use cluster::{Cluster, ClusterOptions, DevFile, Pids};
+pub use cluster::{Cluster, ClusterOptions, Coordinator, DevFile, Pids};
 pub use effects::{Effect, effects_of, one_effect_per_key};
 pub use peers::Everything;
 pub use process::{Peer, kill, pause, resume};

@@ -5,7 +5,7 @@ use std::{path::Path, process::Stdio};
 use anyhow::Context;
 use tokio::{net::TcpStream, process::Command};
 
-use crate::{Cluster, Peer, eventually};
+use crate::{Cluster, Peer, Tools, eventually};
 
 impl Peer {
     /// `peers/orders.py`: MCP of 2026-07-28. Writes each attempt at an e-mail to `effects`.
@@ -40,6 +40,16 @@ impl Peer {
         let tools = cluster.tools();
         let mut command = Command::new(tools.python());
         command.arg(tools.peer("moving.py")).stderr(Stdio::null());
+        Self::spawn(&mut command).await
+    }
+
+    /// `peers/receiver.py`, which takes webhooks.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn receiver(tools: &Tools) -> anyhow::Result<Self> {
+        let mut command = Command::new(tools.python());
+        command.arg(tools.peer("receiver.py")).stderr(Stdio::null());
         Self::spawn(&mut command).await
     }
 

@@ -43,6 +43,15 @@ impl Tools {
     pub fn python(&self) -> PathBuf {
         self.root.join(".tools/py/bin/python")
     }
+    /// TypeScript's native compiler.
+    ///
+    /// # Errors
+    /// When `make tools` has not been run.
+    pub fn tsc(&self) -> anyhow::Result<PathBuf> {
+        let platforms = std::fs::read_dir(self.root.join(".tools/npm/node_modules/@typescript"))?;
+        let mut places = platforms.flatten().map(|platform| platform.path().join("lib/tsc"));
+        places.find(|path| path.is_file()).context("no tsc under .tools/npm")
+    }
     pub fn peer(&self, file: &str) -> PathBuf {
         self.root.join("tests/peers").join(file)
     }

@@ -19,6 +19,35 @@ impl ApiKey {
     }
 }
 
+/// A text that is in no `Debug` output, such as a URL with a token.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Hidden(String);
+
+impl Hidden {
+    pub(crate) fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The text itself, for the environment of the coordinator and for files of their owner only.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Hidden {
+    type Err = Infallible;
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(hidden)")
+    }
+}
+
 /// 64 hex digits from the operating system's randomness.
 pub(crate) fn random_hex() -> String {
     let mut bytes = [0u8; 32];

@@ -5,7 +5,10 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::{Parser, Subcommand, ValueEnum};
 use rewind_model::{Json, Key, Rendering, RunId, RunStatus, ToolsetId, parse_duration};
 
-use crate::{api_key::ApiKey, exit::Exit};
+use crate::{
+    api_key::{ApiKey, Hidden},
+    exit::Exit,
+};
 
 /// Where `rewind dev` keeps its data, and the client commands look for its `dev.json`.
 pub(crate) const DEFAULT_DATA: &str = ".rewind";
@@ -24,6 +27,7 @@ pub(crate) enum Command {
     Toolset(ToolsetArgs),
     Run(RunArgs),
     Parked(ParkedArgs),
+    Webhook(WebhookArgs),
     Declarations(DeclarationsArgs),
 }
 
@@ -213,6 +217,27 @@ pub(crate) enum ParkedCommand {
     },
 }
 
+/// Webhooks that their endpoints did not take: list them, send them again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = Exit::HELP)]
+pub(crate) struct WebhookArgs {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    #[command(subcommand)]
+    pub(crate) command: WebhookCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WebhookCommand {
+    /// Dead letters, the oldest first.
+    Dead,
+    /// Send one again, to the endpoint that did not take it.
+    Resend {
+        /// As `webhook dead` shows it.
+        id: String,
+    },
+}
+
 /// `RUN/SEQ`.
 #[derive(Debug, Clone)]
 pub(crate) struct CallKey(pub(crate) Key);
@@ -332,6 +357,9 @@ pub(crate) struct DevArgs {
     /// rights.
     #[arg(long)]
     pub(crate) allow_stdio: bool,
+    /// A URL that all webhooks are sent to; may be given several times. DIR/dev.json has the secret that signs them.
+    #[arg(long = "webhook-url", value_name = "URL", env = "REWIND_WEBHOOK_URLS", hide_env_values = true)]
+    pub(crate) webhook_urls: Vec<Hidden>,
     /// Write the parts' output to DIR/logs/NAME.log instead of stderr.
     #[arg(long, short)]
     pub(crate) quiet: bool,

@@ -15,6 +15,7 @@ mod parked;
 mod run;
 mod server;
 mod toolset;
+mod webhook;
 
 use std::io::Write as _;
 
@@ -35,6 +36,7 @@ async fn main() -> std::process::ExitCode {
         Command::Toolset(args) => toolset::run(args).await,
         Command::Run(args) => run::run(args).await,
         Command::Parked(args) => parked::run(args).await,
+        Command::Webhook(args) => webhook::run(args).await,
         Command::Declarations(args) => declarations::run(&args),
     };
     let exit = done.unwrap_or_else(|error| {

@@ -39,6 +39,7 @@ use crate::{
     store::Store,
     toolsets,
     typecheck::Checker,
+    webhooks::{self, Webhooks},
 };
 
 /// Requests that are under way when the process is told to stop have this long.
@@ -53,6 +54,7 @@ pub(crate) struct App {
     pub(crate) checker: Checker,
     pub(crate) projection: Projection,
     pub(crate) cluster: Cluster,
+    pub(crate) webhooks: Webhooks,
     /// Whether toolsets may name commands as MCP servers.
     pub(crate) allow_stdio: bool,
     /// Work that goes on after the request that began it.
@@ -69,6 +71,7 @@ pub(crate) struct App {
 pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
     let nats: rewind_bus::Url = config.nats.expose().parse().context("--nats")?;
     let bootstrap_key = config.bootstrap_key.as_ref().map(parse_key).transpose()?;
+    let webhooks = config.webhooks.settings()?;
     let stopping = rewind_service::shutdown_signal()?;
     let app = Arc::new(App {
         store: Store::default(),
@@ -77,6 +80,7 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
         checker: Checker::new(config.tsc).await?,
         projection: Projection::default(),
         cluster: Cluster::default(),
+        webhooks,
         allow_stdio: config.allow_stdio,
         tasks: TaskTracker::new(),
         stopping: stopping.clone(),
@@ -130,6 +134,8 @@ async fn background(
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
+    // Before the first run is started: nothing that happens in it is missed.
+    webhooks::deliver(&app.webhooks, &bus, &app.tasks, &app.stopping).await.context("webhooks")?;
     app.store.set(bus.clone());
     // Tasks of their own: with much traffic each is work for a core.
     let follow = tokio::spawn({
@@ -146,14 +152,17 @@ async fn background(
     });
     let lead = app.tasks.spawn({
         let app = Arc::clone(&app);
+        let bus = bus.clone();
         async move { app.cluster.run(&bus, &app.stopping).await }
     });
+    let publish = tokio::spawn(webhooks::publish(Arc::clone(&app), bus));
     // Neither ends but by a fault, unless told to; without it this process would only look alive.
     tokio::select! {
         ended = follow => ended.context("following the journal")?,
         ended = forget => ended.context("following what is purged")?,
         ended = purge => ended.context("purging ended runs")?,
         ended = lead => ended.context("watching the cluster")?,
+        ended = publish => ended.context("telling of events")?,
     }
     anyhow::ensure!(app.stopping.is_cancelled(), "a task that never ends has ended");
     std::future::pending().await
@@ -191,6 +200,8 @@ fn routes(app: &Arc<App>) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(decisions::approve))
         .routes(routes!(decisions::reject))
         .routes(routes!(decisions::parked))
+        .routes(routes!(webhooks::dead::list))
+        .routes(routes!(webhooks::dead::resend))
         .route_layer(middleware::from_fn_with_state(Arc::clone(app), auth::require_key));
     let mut all = OpenApiRouter::with_openapi(openapi::Document::openapi())
         .routes(routes!(health::healthz))

@@ -26,6 +26,8 @@ pub(crate) struct Config {
     #[command(flatten)]
     pub(crate) retention: crate::retention::Retention,
     #[command(flatten)]
+    pub(crate) webhooks: crate::webhooks::WebhookArgs,
+    #[command(flatten)]
     pub(crate) telemetry: rewind_service::TelemetryArgs,
 }
 

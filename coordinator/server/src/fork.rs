@@ -75,7 +75,7 @@ pub(crate) async fn cassette(State(app): State<Arc<App>>, Path(id): Path<String>
 }
 
 async fn start(app: &App, from: &RunId, request: ForkRun, headers: &HeaderMap) -> Result<Started, Refusal> {
-    check_webhook(request.webhook.as_deref())?;
+    check_webhook(app, request.webhook.as_deref())?;
     request.labels.as_ref().map_or(Ok(()), check_labels)?;
     let Source { spec, clock, mut history } = source(app, from).await?;
     let digest = request_digest(from, &request)?;

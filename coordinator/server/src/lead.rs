@@ -3,7 +3,7 @@
 
 use std::{
     pin::pin,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
@@ -13,6 +13,7 @@ use rewind_bus::{
     cluster::{ClusterChange, Leader},
 };
 use rewind_model::NodeId;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{nodes::Nodes, shards::assign};
@@ -33,7 +34,7 @@ const STANDSTILL: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(crate) struct Cluster {
     nodes: AtomicUsize,
-    leads: AtomicBool,
+    leads: watch::Sender<bool>,
 }
 
 impl Cluster {
@@ -42,9 +43,14 @@ impl Cluster {
         self.nodes.load(Ordering::Relaxed)
     }
 
-    /// Does this coordinator lead? Another one may think the same of itself for a moment.
-    pub(crate) fn leads(&self) -> bool {
-        self.leads.load(Ordering::Relaxed)
+    /// Whether this coordinator leads, as it changes.
+    pub(crate) fn leads(&self) -> watch::Receiver<bool> {
+        self.leads.subscribe()
+    }
+
+    fn say_who_leads(&self, campaign: &Campaign) {
+        let leads = campaign.leading.is_some();
+        self.leads.send_if_modified(|said| std::mem::replace(said, leads) != leads);
     }
 
     /// Listens, campaigns and assigns, until the process is told to stop; then makes way for another
@@ -61,6 +67,7 @@ impl Cluster {
             }
         });
         until_stopped.await;
+        self.leads.send_replace(false);
         if let Err(error) = campaign.resign(bus).await {
             tracing::debug!(%error, "another coordinator leads only once this one has been silent for a while");
         }
@@ -97,7 +104,7 @@ impl Cluster {
                     if let Err(error) = campaign.step(bus, nodes, now).await {
                         tracing::debug!(%error, "leading was interrupted");
                     }
-                    self.leads.store(campaign.leading.is_some(), Ordering::Relaxed);
+                    self.say_who_leads(campaign);
                 }
             }
         }

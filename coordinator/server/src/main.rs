@@ -8,6 +8,7 @@
 //!            ├ runs ─ start ─ typecheck       (tsc)
 //!            └ projection, journal_view       (what is read)
 //! lead ─ nodes ─ shards                       (who owns what)
+//!      └ webhooks                             (who is told what happened)
 //! ```
 
 mod app;
@@ -41,6 +42,7 @@ mod start;
 mod store;
 mod toolsets;
 mod typecheck;
+mod webhooks;
 mod workflows;
 
 use clap::Parser;

@@ -12,8 +12,8 @@ const KEY: &str = "api_key";
 #[derive(utoipa::OpenApi)]
 #[openapi(
     info(title = "Rewind", description = "Durable runs of scripts that a language model wrote."),
-    components(schemas(rewind_model::Problem, rewind_model::ProblemCode)),
-    tags((name = "toolsets"), (name = "runs"), (name = "operation"))
+    components(schemas(rewind_model::Problem, rewind_model::ProblemCode, rewind_model::Event)),
+    tags((name = "toolsets"), (name = "runs"), (name = "webhooks"), (name = "operation"))
 )]
 pub(crate) struct Document;
 

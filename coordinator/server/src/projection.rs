@@ -16,7 +16,7 @@ use rewind_bus::{
     journal::{Followed, Listed, Summary},
 };
 use rewind_model::{RunId, RunStatus, Timestamp, ToolsetId};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::retention::Retention;
 
@@ -30,6 +30,7 @@ const TICK: Duration = Duration::from_millis(100);
 pub(crate) struct Projection {
     state: Mutex<State>,
     caught_up: AtomicBool,
+    changes: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -37,6 +38,20 @@ struct State {
     rows: HashMap<RunId, Row>,
     order: BTreeSet<Position>,
     waiting: HashMap<RunId, Vec<oneshot::Sender<()>>>,
+    /// Of the last message that following brought.
+    seen: u64,
+    /// Runs of which something is to be told; none while nobody asks.
+    changed: Option<HashMap<RunId, u64>>,
+}
+
+/// What has happened since the last look that somebody outside may want to be told.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// Runs that ended, or of which a call began to wait for a decision, each with the first sequence at which that
+    /// can have been; 0: anywhere.
+    pub(crate) runs: HashMap<RunId, u64>,
+    /// All that happened up to this sequence has been in some `runs`; `None` while that is not known.
+    pub(crate) up_to: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -104,7 +119,7 @@ impl Projection {
                 _ = tick.tick() => continue,
             };
             match followed {
-                Some(Followed::Run(listed)) => self.apply(*listed),
+                Some(Followed::Run(listed)) => self.put(*listed, true),
                 Some(Followed::CaughtUp) => self.caught_up.store(true, Ordering::Release),
                 Some(Followed::Interrupted(why)) => tracing::debug!(why, "following the journal was interrupted"),
                 None => break,
@@ -120,10 +135,29 @@ impl Projection {
 
     /// Takes what a journal message says of its run, unless a later one is known.
     pub(crate) fn apply(&self, listed: Listed) {
+        self.put(listed, false);
+    }
+
+    fn put(&self, listed: Listed, followed: bool) {
         let Listed { run, sequence, summary } = listed;
         let mut state = self.lock();
         let state = &mut *state;
+        if followed {
+            state.seen = state.seen.max(sequence);
+        }
         let ended = summary.status.ended();
+        if let Some(changed) = &mut state.changed {
+            let before = state.rows.get(&run);
+            let tells = match before {
+                Some(row) if row.sequence >= sequence => false,
+                Some(row) => (ended && !row.summary.status.ended()) || summary.parkings > row.summary.parkings,
+                None => summary.tells(),
+            };
+            if tells {
+                changed.entry(run.clone()).or_insert(before.map_or(0, |row| row.sequence + 1));
+                self.changes.notify_one();
+            }
+        }
         match state.rows.get_mut(&run) {
             Some(row) if row.sequence >= sequence => return,
             Some(row) => *row = Row { sequence, summary },
@@ -170,6 +204,35 @@ impl Projection {
             state.order.remove(&Position { created_at: row.summary.created_at, run: run.clone() });
         }
         state.waiting.remove(run);
+    }
+
+    /// Begins to note what is to be told: all of it that is in messages after `cursor`, and from now on.
+    pub(crate) fn begin_changes(&self, cursor: u64) {
+        let mut state = self.lock();
+        let rows = state.rows.iter().filter(|(_, row)| row.sequence > cursor && row.summary.tells());
+        state.changed = Some(rows.map(|(run, _)| (run.clone(), 0)).collect());
+        self.changes.notify_one();
+    }
+
+    /// Nobody asks any more.
+    pub(crate) fn end_changes(&self) {
+        self.lock().changed = None;
+    }
+
+    /// Returns when there is something new for [`Projection::take_changes`].
+    pub(crate) async fn changes(&self) {
+        self.changes.notified().await;
+    }
+
+    pub(crate) fn take_changes(&self) -> Changes {
+        let mut state = self.lock();
+        let runs = state.changed.as_mut().map(std::mem::take).unwrap_or_default();
+        Changes { runs, up_to: self.caught_up().then_some(state.seen) }
+    }
+
+    /// The sequence of the run's last message, and what that says.
+    pub(crate) fn row(&self, run: &RunId) -> Option<(u64, Summary)> {
+        self.lock().rows.get(run).map(|row| (row.sequence, row.summary.clone()))
     }
 
     /// `None` for a run that it has not seen (yet).
@@ -273,9 +336,12 @@ mod tests {
             labels: [("n".to_owned(), n.to_string())].into(),
             calls: CallCounts::default(),
             parked: 0,
+            parkings: 0,
             deferred: 0,
-            forked_from: None,
             parent: None,
+            forked_from: None,
+            error_code: None,
+            webhook: false,
             created_at,
             started_at: None,
             ended_at: None,
@@ -320,6 +386,35 @@ mod tests {
         projection.apply(listed(1, 9, RunStatus::Completed));
         projection.apply(listed(1, 4, RunStatus::Running));
         assert_eq!(projection.status(&listed(1, 0, RunStatus::Running).run), Some(RunStatus::Completed));
+    }
+
+    #[test]
+    fn what_is_to_be_told_is_noted_once_with_the_place_from_which_it_can_be() {
+        let projection = Projection::default();
+        let parked = |n, sequence, parkings| {
+            let mut listed = listed(n, sequence, RunStatus::Waiting);
+            listed.summary.parkings = parkings;
+            listed
+        };
+        let run = |n| listed(n, 0, RunStatus::Running).run;
+        projection.put(listed(1, 1, RunStatus::Completed), true);
+        projection.put(listed(2, 5, RunStatus::Completed), true);
+        assert!(projection.take_changes().runs.is_empty(), "nobody asked");
+        projection.begin_changes(4);
+        let changes = projection.take_changes();
+        assert_eq!((changes.runs, changes.up_to), ([(run(2), 0)].into(), None));
+        projection.caught_up.store(true, Ordering::Release);
+        for (sequence, parkings) in [(6, 0), (7, 1), (8, 1), (9, 2)] {
+            projection.put(parked(3, sequence, parkings), true);
+        }
+        let changes = projection.take_changes();
+        assert_eq!((changes.runs, changes.up_to), ([(run(3), 7)].into(), Some(9)));
+        projection.put(parked(3, 10, 2), true);
+        projection.put(listed(3, 11, RunStatus::Failed), true);
+        projection.put(listed(3, 11, RunStatus::Failed), true);
+        let changes = projection.take_changes();
+        assert_eq!((changes.runs, changes.up_to), ([(run(3), 11)].into(), Some(11)));
+        assert!(projection.take_changes().runs.is_empty());
     }
 
     #[tokio::test]

@@ -75,7 +75,7 @@ pub(crate) async fn run(app: &App, bus: &Bus, retention: Retention) {
         if !app.projection.caught_up() {
             continue;
         }
-        let late = if app.cluster.leads() { Duration::ZERO } else { retention.look() * 3 };
+        let late = if *app.cluster.leads().borrow() { Duration::ZERO } else { retention.look() * 3 };
         let over = app.projection.over(retention.plus(late), Timestamp::now(), BATCH);
         let purged = futures::stream::iter(over).map(|run| async move {
             match bus.purge_run(&run).await {

@@ -340,6 +340,7 @@ async fn every_route_is_in_the_document_with_its_problems() {
             "GET /v1/toolsets/{id}/declarations",
             "GET /v1/toolsets/{id}/drift",
             "GET /v1/toolsets/{id}/tools",
+            "GET /v1/webhooks/dead",
             "POST /v1/runs",
             "POST /v1/runs/{id}/calls/{seq}/approve",
             "POST /v1/runs/{id}/calls/{seq}/reject",
@@ -347,6 +348,7 @@ async fn every_route_is_in_the_document_with_its_problems() {
             "POST /v1/runs/{id}/fork",
             "POST /v1/toolsets",
             "POST /v1/toolsets/{id}/check",
+            "POST /v1/webhooks/dead/{id}/resend",
         ]
     );
 }

@@ -40,6 +40,9 @@ pub struct Summary {
     pub calls: CallCounts,
     #[serde(default)]
     pub parked: u32,
+    /// How often a call began to wait for a decision, up to now.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub parkings: u32,
     /// Calls that their workers answer later.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub deferred: u32,
@@ -49,6 +52,12 @@ pub struct Summary {
     /// The run that this one was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<RunId>,
+    /// Of a run that has failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_code: Option<String>,
+    /// It names an endpoint of its own for its events.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub webhook: bool,
     pub created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
@@ -72,13 +81,23 @@ impl Summary {
                 outstanding: u32::try_from(run.outstanding().len()).unwrap_or(u32::MAX),
             },
             parked: run.parked(),
+            parkings: run.parkings(),
             deferred: run.deferred(),
             parent: spec.parent.as_ref().map(|parent| parent.key.clone()),
             forked_from: spec.past.as_ref().and_then(|past| past.forked_from.clone()),
+            error_code: run.error_code().map(ToOwned::to_owned),
+            webhook: spec.webhook.is_some(),
             created_at,
             started_at: run.started_at(),
             ended_at: status.ended().then(|| run.last_at()),
         })
+    }
+}
+
+impl Summary {
+    /// Is there something that somebody outside may want to be told?
+    pub fn tells(&self) -> bool {
+        self.status.ended() || self.parkings > 0
     }
 }
 
@@ -172,22 +191,30 @@ impl Bus {
     /// # Errors
     /// When NATS does not answer, or an entry cannot be read by this build.
     pub async fn read(&self, run: &RunId) -> Result<Vec<Stored>, BusError> {
+        let mut all = Vec::new();
+        self.read_each(run, |stored| all.push(stored)).await?;
+        Ok(all)
+    }
+
+    /// As [`Bus::read`], for one who does not keep it: a journal can be larger than memory.
+    ///
+    /// # Errors
+    /// As [`Bus::read`], after what comes before the fault has been visited.
+    pub async fn read_each(&self, run: &RunId, mut visit: impl FnMut(Stored)) -> Result<(), BusError> {
         let subject = names::journal(run);
         let stream = self.journal_stream().await?;
-        let mut stored = Vec::new();
         let mut next = 1;
-        while stored.len() < READ_SINGLY {
+        for _ in 0..READ_SINGLY {
             let message =
                 match stream.raw_message_builder().sequence(next).next_by_subject(subject.as_str()).send().await {
                     Ok(message) => message,
-                    Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => return Ok(stored),
+                    Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => return Ok(()),
                     Err(error) => return Err(unavailable("read the journal")(error)),
                 };
             next = message.sequence + 1;
-            stored.push(decode(message.sequence, &message.subject, &message.payload)?);
+            visit(decode(message.sequence, &message.subject, &message.payload)?);
         }
-        self.read_rest(&stream, &subject, next, &mut stored).await?;
-        Ok(stored)
+        self.read_rest(&stream, &subject, next, visit).await
     }
 
     /// The first and the last entry of a run's journal (the same one in a short life), without what is
@@ -228,7 +255,7 @@ impl Bus {
         stream: &Stream<()>,
         subject: &str,
         from: u64,
-        stored: &mut Vec<Stored>,
+        mut visit: impl FnMut(Stored),
     ) -> Result<(), BusError> {
         let config = pull::Config {
             filter_subject: subject.to_owned(),
@@ -242,7 +269,7 @@ impl Bus {
                 consumer.fetch().max_messages(PAGE).messages().await.map_err(unavailable("read the journal"))?;
             while let Some(message) = page.try_next().await.map_err(BusError::unavailable("read the journal"))? {
                 let sequence = message.info().map_err(BusError::unavailable("read the journal"))?.stream_sequence;
-                stored.push(decode(sequence, &message.subject, &message.payload)?);
+                visit(decode(sequence, &message.subject, &message.payload)?);
                 left = left.saturating_sub(1);
             }
         }
@@ -384,7 +411,8 @@ fn escape_header(json: &str) -> String {
     text
 }
 
-fn ephemeral() -> pull::Config {
+/// A consumer for one reading.
+pub(crate) fn ephemeral() -> pull::Config {
     pull::Config {
         ack_policy: AckPolicy::None,
         inactive_threshold: std::time::Duration::from_secs(30),

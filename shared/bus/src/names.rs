@@ -1,6 +1,6 @@
 //! Every subject, stream, bucket and header of Rewind on NATS.
 
-use rewind_model::{Digest, RunId, Seq, Shard};
+use rewind_model::{Digest, EventId, EventType, RunId, Seq, Shard};
 
 /// The only truth: one message per turn of a run. `rewind.journal.<shard>.<run>`
 pub const JOURNAL: &str = "REWIND_JOURNAL";
@@ -8,6 +8,10 @@ pub const JOURNAL: &str = "REWIND_JOURNAL";
 pub const COMMANDS: &str = "REWIND_COMMANDS";
 /// Work queue of calls for host-tool workers. `rewind.host.<tool>.<run>.<seq>`
 pub const HOST: &str = "REWIND_HOST";
+/// What harnesses are told. `rewind.event.<namespace>.<noun>.<what>.<run>[.<seq>.<n>]`
+pub const EVENTS: &str = "REWIND_EVENTS";
+/// Events that an endpoint did not take. `rewind.dead.<endpoint>.<event>`
+pub const DEAD: &str = "REWIND_DEAD";
 /// KV: live nodes, who owns which shard, which coordinator leads.
 pub const CLUSTER: &str = "REWIND_CLUSTER";
 /// KV: toolsets and compiled scripts, by digest.
@@ -29,6 +33,10 @@ pub const JOURNAL_ALL: &str = "rewind.journal.>";
 pub const COMMAND_ALL: &str = "rewind.cmd.>";
 pub const TIMER_ALL: &str = "rewind.timer.>";
 pub const HOST_ALL: &str = "rewind.host.>";
+pub const EVENT_ALL: &str = "rewind.event.>";
+/// Events that somebody sends again to one endpoint.
+pub const RESEND_ALL: &str = "rewind.resend.>";
+pub const DEAD_ALL: &str = "rewind.dead.>";
 /// Core NATS, not stored: calls that nobody waits for any more.
 pub const ABANDONED_ALL: &str = "rewind.abandoned.>";
 
@@ -86,6 +94,47 @@ pub fn abandoned(run: &RunId, seq: Seq) -> String {
     format!("rewind.abandoned.{run}.{seq}")
 }
 
+/// Of an event: one subject for each thing that can happen once. `parking` is a call and how often it has been
+/// parked by then. A run without a namespace has `-` for it.
+pub fn event(namespace: Option<&str>, kind: EventType, run: &RunId, parking: Option<(Seq, u32)>) -> String {
+    let namespace = match namespace {
+        None => "-".to_owned(),
+        Some("-") => "=2D".to_owned(),
+        Some(namespace) => token(namespace),
+    };
+    let parking = parking.map_or_else(String::new, |(seq, n)| format!(".{seq}.{n}"));
+    format!("rewind.event.{namespace}.{kind}.{run}{parking}")
+}
+/// The events of a run, whatever its namespace: those of the run itself, and those of its calls.
+pub fn events_of_run(run: &RunId) -> [String; 2] {
+    [format!("rewind.event.*.*.*.{run}"), format!("rewind.event.*.*.*.{run}.>")]
+}
+/// The event that a subject of [`event`] is of.
+pub fn event_of(subject: &str) -> Option<EventId> {
+    let mut parts = subject.split('.').skip(3);
+    let kind = format!("{}.{}", parts.next()?, parts.next()?).parse().ok()?;
+    let run = parts.next()?.parse().ok()?;
+    let mut number = || parts.next().map_or(Some(0), |part| part.parse().ok());
+    Some(EventId::of(kind, &run, number()?, number()?))
+}
+pub fn dead_of_event(event: &EventId) -> String {
+    format!("rewind.dead.*.{event}")
+}
+/// Name of the durable consumer from which an endpoint is served.
+pub fn event_consumer(endpoint: &str) -> String {
+    format!("hook-{endpoint}")
+}
+/// `dead` is the sequence of the dead delivery, so that each is sent again once.
+pub fn resend(endpoint: &str, event: &EventId, dead: u64) -> String {
+    format!("rewind.resend.{endpoint}.{event}.{dead}")
+}
+pub fn resends_of(endpoint: &str) -> String {
+    format!("rewind.resend.{endpoint}.>")
+}
+pub fn dead(endpoint: &str, event: &EventId) -> String {
+    format!("rewind.dead.{endpoint}.{event}")
+}
+
 /// The run that a journal, command, timer or host subject is about.
 pub fn run_of(subject: &str) -> Option<RunId> {
     subject.split('.').nth(3)?.parse().ok()
@@ -131,6 +180,20 @@ pub mod header {
     pub const REPLY: &str = "Rewind-Reply";
     /// Host calls and answers: the body's digest in the object store; the body itself is empty.
     pub const BLOB: &str = "Rewind-Blob";
+    /// Events: their id, `webhook-id` of the request.
+    pub const EVENT: &str = "Rewind-Event";
+    /// Events: such as `run.completed`.
+    pub const TYPE: &str = "Rewind-Type";
+    /// Events: the run that they are about.
+    pub const RUN: &str = "Rewind-Run-Id";
+    /// Events: the URL to which the run wants them sent.
+    pub const WEBHOOK: &str = "Rewind-Webhook";
+    /// Dead deliveries: scheme, host and port of the endpoint.
+    pub const ENDPOINT: &str = "Rewind-Endpoint";
+    /// Dead deliveries: what came of the last attempt.
+    pub const WHY: &str = "Rewind-Why";
+    /// Dead deliveries: how often it was tried, at most.
+    pub const ATTEMPTS: &str = "Rewind-Attempts";
     pub const TRACEPARENT: &str = "traceparent";
     pub const TRACESTATE: &str = "tracestate";
 }
@@ -143,6 +206,18 @@ mod tests {
     fn any_tool_name_is_one_token() {
         assert_eq!(token("lookup_order"), "lookup_order");
         assert_eq!(token("a.b >*=ü"), "a=2Eb=20=3E=2A=3D=C3=BC");
+    }
+
+    #[test]
+    fn what_can_happen_once_has_one_subject() {
+        let run = RunId::of_bytes(b"r");
+        let of = |namespace| event(namespace, EventType::RunFailed, &run, None);
+        assert_eq!(of(Some("a.b")), format!("rewind.event.a=2Eb.run.failed.{run}"));
+        assert_ne!(of(None), of(Some("-")));
+        assert_eq!(event_of(&of(Some("a.b"))), Some(EventId::of(EventType::RunFailed, &run, 0, 0)));
+        let parked = event(None, EventType::SchemaChanged, &run, Some((3, 2)));
+        assert_eq!(event_of(&parked), Some(EventId::of(EventType::SchemaChanged, &run, 3, 2)));
+        assert_eq!(parked, format!("rewind.event.-.tool.schema_changed.{run}.3.2"));
     }
 
     #[test]

@@ -33,6 +33,14 @@ impl Bus {
         self.purge_subject(names::COMMANDS, &names::timers_of_run(run)).await?;
         self.purge_subject(names::COMMANDS, &names::command(run)).await?;
         self.purge_subject(names::HOST, &names::host_of_run(run)).await?;
+        for events in names::events_of_run(run) {
+            for (subject, _) in self.subjects(names::EVENTS, &events).await? {
+                if let Some(event) = names::event_of(&subject) {
+                    self.purge_subject(names::DEAD, &names::dead_of_event(&event)).await?;
+                }
+            }
+            self.purge_subject(names::EVENTS, &events).await?;
+        }
         self.purge_subject(names::JOURNAL, &names::journal(run)).await
     }
 

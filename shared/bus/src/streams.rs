@@ -10,7 +10,7 @@ use async_nats::jetstream::{
 use crate::{Bus, BusError, error::unavailable, names, purge::REMEMBERED};
 
 pub(crate) async fn ensure(bus: &Bus) -> Result<(), BusError> {
-    for config in [journal(), commands(), host()] {
+    for config in [journal(), commands(), host(), events(), dead()] {
         bus.jetstream.get_or_create_stream(config).await.map_err(unavailable("create a stream"))?;
     }
     for (bucket, description) in [
@@ -45,7 +45,7 @@ pub(crate) async fn ensure(bus: &Bus) -> Result<(), BusError> {
         };
         bus.jetstream.create_object_store(config).await.map_err(unavailable("create the object store"))?;
     }
-    Ok(())
+    bus.begin_event_cursor().await
 }
 
 fn journal() -> Config {
@@ -86,4 +86,39 @@ fn host() -> Config {
         duplicate_window: Duration::from_millis(100),
         ..Default::default()
     }
+}
+
+/// At most one message a subject, and a second one refused: what has been told is not told again by a
+/// coordinator that does not know it.
+fn events() -> Config {
+    Config {
+        name: names::EVENTS.into(),
+        description: Some("Rewind: what harnesses are told by webhooks".into()),
+        subjects: vec![names::EVENT_ALL.into(), names::RESEND_ALL.into()],
+        max_messages_per_subject: 1,
+        discard: DiscardPolicy::New,
+        discard_new_per_subject: true,
+        // Retries end after a day; the rest is for other readers of the stream.
+        max_age: days(8),
+        duplicate_window: Duration::from_millis(100),
+        ..Default::default()
+    }
+}
+
+/// The last failure of an event at an endpoint.
+fn dead() -> Config {
+    Config {
+        name: names::DEAD.into(),
+        description: Some("Rewind: events that an endpoint did not take".into()),
+        subjects: vec![names::DEAD_ALL.into()],
+        max_messages_per_subject: 1,
+        max_messages: 1_000_000,
+        max_age: days(30),
+        duplicate_window: Duration::from_millis(100),
+        ..Default::default()
+    }
+}
+
+const fn days(days: u64) -> Duration {
+    Duration::from_secs(days * 86_400)
 }

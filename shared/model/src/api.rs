@@ -2,6 +2,7 @@
 
 mod answer;
 mod decision;
+mod event;
 mod journal;
 mod registration;
 mod run;
@@ -9,6 +10,7 @@ mod toolset;
 
 pub use answer::*;
 pub use decision::*;
+pub use event::*;
 pub use journal::*;
 pub use registration::*;
 pub use run::*;

@@ -40,6 +40,8 @@ id_kinds! {
     ToolsetId = ToolsetKind("ts_", 64);
     /// One start of one node process: a restarted node is another node.
     NodeId = NodeKind("node_", 16);
+    /// Something that harnesses are told: a digest of what happened, so that it has one id however often it is told.
+    EventId = EventKind("evt_", 32);
 }
 
 /// Why a text is not an id of the kind asked for.

@@ -23,7 +23,7 @@ pub use api::*;
 pub use call::{ErrorCode, Key, Outcome, Payload, Seq, ToolFailure, ToolName, ToolNameError};
 pub use digest::Digest;
 pub use duration::{DurationError, format_duration, parse_duration};
-pub use id::{Id, IdError, IdKind, NodeId, RunId, Shard, ToolsetId};
+pub use id::{EventId, Id, IdError, IdKind, NodeId, RunId, Shard, ToolsetId};
 pub use json::Json;
 pub use limits::Limits;
 pub use listed::{ListedTool, MalformedTool};

@@ -17,6 +17,7 @@ pub enum ProblemCode {
     RunPurged,
     UnknownCall,
     AlreadyDecided,
+    UnknownDelivery,
     ServerUnreachable,
     ServerNotMcp,
     ServerFailed,
@@ -30,7 +31,7 @@ pub enum ProblemCode {
 }
 
 impl ProblemCode {
-    pub const ALL: [ProblemCode; 22] = [
+    pub const ALL: [ProblemCode; 23] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::BodyTooLarge,
@@ -43,6 +44,7 @@ impl ProblemCode {
         Self::RunPurged,
         Self::UnknownCall,
         Self::AlreadyDecided,
+        Self::UnknownDelivery,
         Self::ServerUnreachable,
         Self::ServerNotMcp,
         Self::ServerFailed,
@@ -118,6 +120,12 @@ impl ProblemCode {
                 409,
                 "There is nothing left to decide",
                 "The detail says what was decided, by whom and when, or that the run has ended; a decision is not taken back.",
+            ),
+            Self::UnknownDelivery => (
+                "unknown-delivery",
+                404,
+                "There is no such dead delivery",
+                "`GET /v1/webhooks/dead` lists those that can be sent again; one that was is there no more.",
             ),
             Self::ServerUnreachable => (
                 "server-unreachable",

@@ -18,6 +18,7 @@ mod replay;
 mod run;
 mod spec;
 mod take;
+mod tally;
 
 pub use cassette::{Cassette, CassetteError};
 pub use decide::{Input, NewCall, ScriptEnd, ScriptTurn, Verdict};

@@ -7,7 +7,7 @@ use std::{
 
 use rewind_model::{Key, Limits, NodeId, RunId, RunStatus, Seq, Timestamp};
 
-use crate::{Call, Delivery, End, Origin, ParkReason, Record, Spec, Terms};
+use crate::{Call, Delivery, End, Origin, ParkReason, Record, Spec, Terms, tally::Tally};
 
 /// A run as its records so far make it. Results are not kept: they are in the journal and in the
 /// script's memory.
@@ -34,6 +34,7 @@ pub struct Run {
     diverged: bool,
     /// Calls of the history that are an origin.
     used: BTreeSet<Seq>,
+    pub(crate) tally: Tally,
 }
 
 /// The node that may append: the one that appended `Adopted` last.
@@ -185,6 +186,7 @@ impl Run {
             last_timer: Timestamp::default(),
             diverged: false,
             used: BTreeSet::new(),
+            tally: Tally::default(),
         }
     }
 
@@ -300,6 +302,7 @@ impl Run {
     pub fn fold(&mut self, record: &Record) -> Result<Vec<Effect>, IllegalRecord> {
         self.legal(record).map_err(|why| IllegalRecord { run: self.id.clone(), record: record.name(), why })?;
         self.last_at = self.last_at.max(record.at());
+        self.tally.note(record);
         self.waiting = matches!(record, Record::Waiting { .. });
         if let Some(Delivery { at, .. }) = Delivery::of(record) {
             self.script_time = self.script_time.max(at);

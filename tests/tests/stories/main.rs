@@ -22,4 +22,5 @@ mod sleepers;
 mod stdio;
 mod support;
 mod toolsets;
+mod webhooks;
 mod workflows;

@@ -76,7 +76,10 @@ async fn serve(parts: &mut Parts, state: &StateFile, args: &DevArgs) -> Result<(
     let launch = parts.launch();
     state.write(&launch.state(pids.borrow_and_update().clone()))?;
     let (api, path, s) = (&launch.api, state.path().display(), if args.nodes == 1 { "" } else { "s" });
-    launch.log.say(&format!("ready: {api} with {} node{s}; {path} names it and holds its key", args.nodes));
+    launch.log.say(&format!(
+        "ready: {api} with {} node{s}; {path} names it and holds its key and the secret of its webhooks",
+        args.nodes
+    ));
     loop {
         pids.changed().await.map_err(|_| DevError::Supervisor)?;
         let written = state.write(&launch.state(pids.borrow_and_update().clone()));
@@ -116,7 +119,18 @@ fn prepare(args: &DevArgs) -> Result<Launch, DevError> {
     if let Some(monitor) = nats.monitor {
         log.say(&format!("NATS monitoring at http://{monitor}"));
     }
-    Ok(Launch { allow_stdio: args.allow_stdio, api: api_url(listen), data, listen, lock, log, nats, programs, secrets })
+    Ok(Launch {
+        allow_stdio: args.allow_stdio,
+        api: api_url(listen),
+        data,
+        listen,
+        lock,
+        log,
+        nats,
+        programs,
+        secrets,
+        webhook_urls: args.webhook_urls.clone(),
+    })
 }
 
 /// Makes the folder, readable by its owner only; its absolute path.

@@ -14,6 +14,7 @@ use super::{
     state::{DevState, Pids, Role, StateFile},
     supervisor::Part,
 };
+use crate::api_key::Hidden;
 
 /// What the parts are started with: fixed for one `rewind dev`, so that a restarted part is found where it was.
 #[derive(Debug)]
@@ -29,6 +30,7 @@ pub(super) struct Launch {
     pub(super) nats: Nats,
     pub(super) programs: Programs,
     pub(super) secrets: Secrets,
+    pub(super) webhook_urls: Vec<Hidden>,
 }
 
 impl Launch {
@@ -38,7 +40,13 @@ impl Launch {
 
     /// What clients are told.
     pub(super) fn state(&self, pids: Pids) -> DevState {
-        DevState { api: self.api.clone(), key: self.secrets.api_key.clone(), nats: self.nats.url(&self.secrets), pids }
+        DevState {
+            api: self.api.clone(),
+            key: self.secrets.api_key.clone(),
+            nats: self.nats.url(&self.secrets),
+            webhook_secret: self.secrets.webhook_secret.clone(),
+            pids,
+        }
     }
 
     fn nats_spec(&self) -> Spec {
@@ -62,6 +70,8 @@ impl Launch {
             env: vec![
                 ("REWIND_NATS", self.nats.url(&self.secrets).into()),
                 ("REWIND_BOOTSTRAP_KEY", self.secrets.api_key.reveal().into()),
+                ("REWIND_WEBHOOK_SECRET", self.secrets.webhook_secret.reveal().into()),
+                ("REWIND_WEBHOOK_URLS", joined(&self.webhook_urls).into()),
             ],
             inherits: None,
         }
@@ -81,6 +91,10 @@ impl Launch {
         args.extend(self.allow_stdio.then(|| "--allow-stdio".into()));
         args
     }
+}
+
+fn joined(urls: &[Hidden]) -> String {
+    urls.iter().map(Hidden::reveal).collect::<Vec<_>>().join(" ")
 }
 
 /// The parts that run, and what they are started with.

@@ -1,10 +1,11 @@
 use std::{fmt, fs, io, path::Path};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 
 use super::DevError;
 use crate::{
-    api_key::{ApiKey, random_hex},
+    api_key::{ApiKey, Hidden, random_hex},
     files::write_private,
 };
 
@@ -13,6 +14,16 @@ use crate::{
 pub(super) struct Secrets {
     pub(super) api_key: ApiKey,
     pub(super) nats_password: String,
+    /// What webhooks are signed with. A folder of an older build has none yet.
+    #[serde(default = "new_webhook_secret")]
+    pub(super) webhook_secret: Hidden,
+}
+
+/// As the Standard Webhooks specification writes it.
+fn new_webhook_secret() -> Hidden {
+    let mut bytes = [0u8; 32];
+    getrandom::fill(&mut bytes).expect("the operating system provides randomness");
+    Hidden::new(format!("whsec_{}", STANDARD.encode(bytes)))
 }
 
 impl fmt::Debug for Secrets {
@@ -27,18 +38,24 @@ impl Secrets {
     pub(super) fn load_or_create(folder: &Path) -> Result<Self, DevError> {
         let path = folder.join("dev-secrets.json");
         let failed = |source| DevError::Folder { path: path.clone(), source };
-        match fs::read_to_string(&path) {
+        let (before, secrets) = match fs::read_to_string(&path) {
             Ok(text) => {
-                serde_json::from_str(&text).map_err(|error| DevError::Secrets(path.display().to_string(), error))
+                let secrets: Self = serde_json::from_str(&text)
+                    .map_err(|error| DevError::Secrets(path.display().to_string(), error))?;
+                (Some(text), secrets)
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let secrets = Self { api_key: ApiKey::random(), nats_password: random_hex() };
-                let text = serde_json::to_string_pretty(&secrets).map_err(|error| failed(error.into()))?;
-                write_private(&path, &text).map_err(failed)?;
-                Ok(secrets)
-            }
-            Err(source) => Err(failed(source)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (None, Self::new()),
+            Err(source) => return Err(failed(source)),
+        };
+        let text = serde_json::to_string_pretty(&secrets).map_err(|error| failed(error.into()))?;
+        if before.as_ref() != Some(&text) {
+            write_private(&path, &text).map_err(failed)?;
         }
+        Ok(secrets)
+    }
+
+    fn new() -> Self {
+        Self { api_key: ApiKey::random(), nats_password: random_hex(), webhook_secret: new_webhook_secret() }
     }
 }
 
@@ -52,6 +69,12 @@ mod tests {
         let first = Secrets::load_or_create(dir.path()).expect("made");
         assert_eq!(first, Secrets::load_or_create(dir.path()).expect("loaded"));
         assert_eq!(format!("{first:?}"), "Secrets(hidden)");
+        // One of an older build keeps what it has.
+        let old = serde_json::json!({"api_key": first.api_key, "nats_password": first.nats_password}).to_string();
+        fs::write(dir.path().join("dev-secrets.json"), old).expect("written");
+        let more = Secrets::load_or_create(dir.path()).expect("completed");
+        assert!(more.api_key == first.api_key && more.webhook_secret != first.webhook_secret);
+        assert_eq!(more, Secrets::load_or_create(dir.path()).expect("loaded"));
         fs::write(dir.path().join("dev-secrets.json"), "{}").expect("written");
         assert!(matches!(Secrets::load_or_create(dir.path()), Err(DevError::Secrets(..))));
     }

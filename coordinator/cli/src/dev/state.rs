@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::DevError;
 use crate::{
-    api_key::ApiKey,
+    api_key::{ApiKey, Hidden},
     files::{remove_if_there, write_private},
 };
 
@@ -22,6 +22,8 @@ pub(super) struct DevState {
     pub(super) key: ApiKey,
     /// NATS's URL with user and password, for `nats --server`.
     pub(super) nats: String,
+    /// What webhooks are signed with, for who verifies them.
+    pub(super) webhook_secret: Hidden,
     pub(super) pids: Pids,
 }
 
@@ -129,6 +131,7 @@ mod tests {
             api: "http://127.0.0.1:7346".into(),
             key: ApiKey::random(),
             nats: "nats://rewind:hunter2@127.0.0.1:1".into(),
+            webhook_secret: Hidden::new("whsec_hunter3".into()),
             pids,
         };
         let file = StateFile::in_folder(dir.path());
@@ -138,6 +141,6 @@ mod tests {
         assert_eq!(read["pids"], serde_json::json!({"nats": 1, "coordinator": 2, "nodes": [3, 4]}));
         assert_eq!(read["key"].as_str(), Some(state.key.reveal()));
         let debug = format!("{state:?}");
-        assert!(!debug.contains("hunter2") && !debug.contains(state.key.reveal()), "{debug}");
+        assert!(!debug.contains("hunter") && !debug.contains(state.key.reveal()), "{debug}");
     }
 }

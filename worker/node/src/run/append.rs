@@ -26,7 +26,7 @@ pub(crate) async fn append(
     spill(bus, &mut records, limits).await?;
     let mut messages = split(records);
     let last = messages.pop().unwrap_or_default();
-    let unfinished = Summary { status: RunStatus::Running, ended_at: None, ..summary.clone() };
+    let unfinished = Summary { status: RunStatus::Running, ended_at: None, error_code: None, ..summary.clone() };
     for records in messages {
         after = bus.append(run, &unfinished, &Entry::new(records), after).await?;
     }
