@@ -50,7 +50,7 @@ mod violation;
 
 pub use check::check_schema;
 pub use declarations::{is_export_name, render, render_strict, render_with};
-pub use difference::difference;
+pub use difference::{difference, lost};
 pub use error::SchemaError;
 pub use hint::{hint, nearest};
 pub use normalize::normalize;

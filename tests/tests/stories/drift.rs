@@ -2,11 +2,11 @@
 
 use anyhow::{Context, ensure};
 use reqwest::Method;
-use rewind_model::{Drift, RunId, RunStatus, ToolsetId};
+use rewind_model::{Drift, Page, ParkedCall, Run, RunId, RunStatus, ToolsetId};
 use rewind_tests::{Cluster, ClusterOptions, Peer, eventually};
 use serde_json::{Value, json};
 
-use crate::support::{Counter, decide, parked, result};
+use crate::support::{Counter, cancel, decide, parked, result};
 
 /// `effect` takes a `title`; with `age`, what a server's tools are is asked again that often.
 async fn start(age: &str) -> anyhow::Result<(Cluster, Counter, ToolsetId)> {
@@ -150,4 +150,61 @@ async fn a_server_without_sessions_that_tells_of_its_change_is_heard() -> anyhow
     let run = cluster.api.start(&toolset, script, Value::Null).await?.id;
     ensure!(result(&cluster.api.ended(&run).await?)?[0]["done"] == "x");
     until_parked(&cluster, &toolset).await
+}
+
+/// A script that relies on a result that is another one now would go wrong after the effect.
+#[tokio::test]
+async fn a_call_whose_declared_result_has_lost_something_is_parked_before_it_is_sent() -> anyhow::Result<()> {
+    let (cluster, counter, _) = start("0s").await?;
+    let tools = |output: &Value| {
+        let tool = json!({"name": "effect", "inputSchema": {"type": "object"}, "outputSchema": output});
+        json!({"pages": [{"cursor": null, "tools": [tool]}]})
+    };
+    let object = |properties: Value| json!({"type": "object", "properties": properties});
+    let declared = object(json!({"effects": {"type": "integer"}, "note": {"type": "string"}}));
+    counter.change(&tools(&declared)).await?;
+    let toolset = json!({"mcp_servers": {"shop": {"url": counter.url()?, "include": ["effect"]}}});
+    let toolset = cluster.api.register(&toolset).await?.id;
+    // More is no loss.
+    counter
+        .change(&tools(&object(json!({"effects": {"type": "integer"}, "note": {"type": "string"}, "n": {}}))))
+        .await?;
+    let run = cluster.api.start(&toolset, &SCRIPT.replace("4s", "1ms"), Value::Null).await?.id;
+    result(&cluster.api.ended(&run).await?)?;
+    // What the server gives from here on is not what was declared: `effects` is a number still.
+    counter.change(&tools(&object(json!({"effects": {"type": "string"}})))).await?;
+    let run = cluster.api.start(&toolset, &SCRIPT.replace("4s", "1ms"), Value::Null).await?.id;
+    let call = parked(&cluster, &run).await?;
+    let detail = call.detail.clone().context("a detail")?;
+    for part in ["the result of shop.effect", "effects: integer is now string", "removed note"] {
+        ensure!(detail.contains(part), "{detail}");
+    }
+    ensure!(!counter.counted().await?.effects.contains_key(&format!("{run}/2")), "it was sent all the same");
+    decide(&cluster, &call, "approve").await?;
+    result(&cluster.api.ended(&run).await?)?;
+    Ok(())
+}
+
+/// The other two ways out: the run ends, or goes on elsewhere with a script that fits.
+#[tokio::test]
+async fn a_run_that_a_change_stops_is_cancelled_or_forked() -> anyhow::Result<()> {
+    let (cluster, counter, toolset) = start("0s").await?;
+    let run = asleep(&cluster, &toolset).await?;
+    counter.change(&tools(&json!({"subject": {"type": "string"}}), &["subject"])).await?;
+    parked(&cluster, &run).await?;
+    let again = json!({"mcp_servers": {"shop": {"url": counter.url()?, "include": ["effect"]}}});
+    let newer = cluster.api.register(&again).await?.id;
+    ensure!(newer != toolset);
+    let body = json!({"toolset": newer, "script": SCRIPT.replace("title:", "subject:")});
+    let forked = cluster.api.request::<Run>(Method::POST, &format!("/v1/runs/{run}/fork"), Some(&body)).await?;
+    let forked = forked.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?.id;
+    result(&cluster.api.ended(&forked).await?)?;
+    let journal = cluster.api.journal(&forked).await?;
+    ensure!(journal.items[0].recorded && journal.diverged.is_some_and(|diverged| diverged.seq == 2), "it slept again");
+    ensure!(cluster.api.run(&run).await?.parked == 1, "the parked call is as it was");
+    cancel(&cluster, &run).await?;
+    let left = cluster.api.request::<Page<ParkedCall>>(Method::GET, "/v1/parked", None).await?;
+    ensure!(left.is_ok_and(|page| page.items.is_empty()));
+    ensure!(counter.counted().await?.attempts.len() == 1, "only the fork's call was sent");
+    Ok(())
 }

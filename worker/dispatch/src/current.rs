@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use rewind_mcp::{Client, ListLimits};
 use rewind_model::{Digest, Json, ListedTool, ToolName};
-use rewind_schema::{difference, normalize};
+use rewind_schema::{difference, lost, normalize};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -26,14 +26,27 @@ struct Listed {
     at: Instant,
     /// What the client had heard of changes by then.
     changes: u64,
-    /// Input schemas by tool; `None` when the server could not be asked, or did not answer well.
-    tools: Option<Arc<BTreeMap<String, Schema>>>,
+    /// Schemas by tool; `None` when the server could not be asked, or did not answer well.
+    tools: Option<Arc<BTreeMap<String, Schemas>>>,
+}
+
+/// What a tool takes, and what it says that it gives.
+#[derive(Debug)]
+struct Schemas {
+    input: Schema,
+    output: Option<Schema>,
 }
 
 #[derive(Debug)]
 struct Schema {
     digest: Digest,
     json: Value,
+}
+
+impl Schema {
+    fn new(json: Value) -> Self {
+        Self { digest: digest(&json), json }
+    }
 }
 
 impl Current {
@@ -54,6 +67,15 @@ impl Current {
             return Some(format!("{name} is gone: the server does not list it any more"));
         };
         let (_, pinned) = tools.find(name)?;
+        if let (Some(was), Some(is)) = (&pinned.output_schema, &now.output)
+            && tools.output_digest(name) != Some(is.digest)
+        {
+            let lost = lost(was, &is.json);
+            if !lost.is_empty() {
+                return Some(format!("the result of {name} is another one now: {}", lost.join("; ")));
+            }
+        }
+        let now = &now.input;
         if tools.input_digest(name) == Some(now.digest) {
             return None;
         }
@@ -72,7 +94,7 @@ impl Current {
         *self.listed.lock().await = None;
     }
 
-    async fn list(&self, client: &Client) -> Option<Arc<BTreeMap<String, Schema>>> {
+    async fn list(&self, client: &Client) -> Option<Arc<BTreeMap<String, Schemas>>> {
         let mut listed = self.listed.lock().await;
         let changes = client.changes();
         let is_fresh = |listed: &&Listed| listed.changes == changes && listed.at.elapsed() < self.max_age;
@@ -83,8 +105,8 @@ impl Current {
         let tools = match listing {
             Ok(listing) => {
                 let of = |tool: ListedTool| {
-                    let json = normalize(tool.input_schema);
-                    (tool.name, Schema { digest: digest(&json), json })
+                    let output = tool.output_schema.map(|schema| Schema::new(normalize(schema)));
+                    (tool.name, Schemas { input: Schema::new(normalize(tool.input_schema)), output })
                 };
                 Some(Arc::new(listing.tools.into_iter().map(of).collect()))
             }

@@ -150,7 +150,8 @@ impl Dispatcher {
             Unwrapped::Failed(message) => return Ok(Outcome::Err(ToolFailure::new(ErrorCode::ToolFailed, message))),
             Unwrapped::Value(value) => value,
         };
-        if let Some(failure) = tools.result_refusal(&attempt.tool, &value) {
+        // Who let it go has said that it goes on with what the tool is by now.
+        if let Some(failure) = tools.result_refusal(&attempt.tool, &value).filter(|_| !attempt.approved) {
             return Ok(Outcome::Err(failure));
         }
         let value = if attempt.raw { result.into_raw() } else { value };

@@ -22,6 +22,7 @@ struct OfTool {
     input: OnceLock<Option<Arc<Validator>>>,
     output: OnceLock<Option<Arc<Validator>>>,
     digest: OnceLock<Digest>,
+    output_digest: OnceLock<Option<Digest>>,
 }
 
 impl Tools {
@@ -44,6 +45,12 @@ impl Tools {
     pub(crate) fn input_digest(&self, tool: &ToolName) -> Option<Digest> {
         let (_, pinned) = self.find(tool)?;
         Some(*self.of_tools.get(tool)?.digest.get_or_init(|| current::digest(&pinned.input_schema)))
+    }
+
+    /// Of the pinned output schema, if there is one.
+    pub(crate) fn output_digest(&self, tool: &ToolName) -> Option<Digest> {
+        let (_, pinned) = self.find(tool)?;
+        *self.of_tools.get(tool)?.output_digest.get_or_init(|| pinned.output_schema.as_ref().map(current::digest))
     }
 
     pub(crate) fn validators(&self) -> &Validators {
