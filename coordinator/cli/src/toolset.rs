@@ -98,7 +98,8 @@ async fn show(client: &Client, args: &ClientArgs, id: &ToolsetId) -> Result<Exit
     for (name, workflow) in &toolset.workflows {
         let result = if workflow.output_schema.is_some() { "declared" } else { "any" };
         let about = summary(workflow.description.as_deref());
-        tools.row([format!("{}.{name}", Toolset::WORKFLOWS).into(), result.into(), "".into(), about.into()]);
+        let policy = policy(&workflow.policy);
+        tools.row([format!("{}.{name}", Toolset::WORKFLOWS).into(), result.into(), policy.into(), about.into()]);
     }
     if !tools.is_empty() {
         writeln!(out)?;

@@ -77,7 +77,7 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
         store: Store::default(),
         keys: Keys::default(),
         registry: Registry::new(),
-        checker: Checker::new(config.tsc).await?,
+        checker: Checker::new(config.tsc, config.retention.scripts_surely_kept()).await?,
         projection: Projection::default(),
         cluster: Cluster::default(),
         webhooks,

@@ -54,6 +54,7 @@ async fn fill_in(app: &App, journal: &mut Journal) -> Result<(), Refusal> {
 struct History<'r> {
     run: &'r RunId,
     calls: BTreeMap<Seq, JournalCall>,
+    workflows: Vec<Seq>,
     logs: Vec<LogLine>,
     adoptions: Vec<Adoption>,
     diverged: Option<Diverged>,
@@ -62,7 +63,15 @@ struct History<'r> {
 
 impl<'r> History<'r> {
     fn new(run: &'r RunId) -> Self {
-        Self { run, calls: BTreeMap::new(), logs: Vec::new(), adoptions: Vec::new(), diverged: None, appends: 0 }
+        Self {
+            run,
+            calls: BTreeMap::new(),
+            workflows: Vec::new(),
+            logs: Vec::new(),
+            adoptions: Vec::new(),
+            diverged: None,
+            appends: 0,
+        }
     }
 
     fn entry(&mut self, stored: &Stored) {
@@ -78,10 +87,8 @@ impl<'r> History<'r> {
                     Call::Sleep { until, .. } => ("sleep".to_owned(), excerpt(&Payload::Inline(time(*until)), EXCERPT)),
                 };
                 self.called(*at, *seq, tool, arguments);
-                if call.is_workflow()
-                    && let Some(call) = self.calls.get_mut(seq)
-                {
-                    call.child = Some(call.key.workflow_run());
+                if call.is_workflow() {
+                    self.workflows.push(*seq);
                 }
                 if let (Some(_), Some(shown)) = (call.origin(), self.calls.get_mut(seq)) {
                     shown.recorded = true;
@@ -198,7 +205,13 @@ impl<'r> History<'r> {
         }
     }
 
-    fn page(self, after: Seq) -> Journal {
+    fn page(mut self, after: Seq) -> Journal {
+        for seq in &self.workflows {
+            // Parked, rejected or taken from another run, it is no run.
+            if let Some(call) = self.calls.get_mut(seq).filter(|call| call.attempts > 0) {
+                call.child = Some(call.key.workflow_run());
+            }
+        }
         let mut items: Vec<_> = self.calls.into_values().filter(|call| call.seq > after).take(PAGE + 1).collect();
         let more = items.len() > PAGE;
         items.truncate(PAGE);

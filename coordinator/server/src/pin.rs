@@ -48,8 +48,9 @@ pub(crate) async fn pin(app: &App, mut request: RegisterToolset) -> Result<Pinne
             of_lists(listed, std::mem::take(&mut request.host_tools))
         }
     };
+    document.toolset.workflows = workflows::pin(&workflows)?;
     policies::resolve(&mut document.toolset, &request.policies, &document.registration.warnings)?;
-    workflows::pin(app, &mut document, workflows).await?;
+    workflows::store(app, &mut document, workflows).await?;
     document.registration.tools = counts(&document.toolset);
     check_size(&document.toolset)?;
     Ok(document)
@@ -61,17 +62,20 @@ fn invalid<T>(detail: String) -> Result<T, Refusal> {
 
 fn check_names(request: &RegisterToolset, allow_stdio: bool) -> Result<(), Refusal> {
     if request.base.is_some() {
-        let own = request.mcp_servers.is_empty() && request.host_tools.is_empty() && request.policies.is_empty();
-        return if own {
+        let mut policies = request.policies.keys().map(|of| of.split('.').next());
+        let own = policies.all(|export| export == Some(Toolset::WORKFLOWS));
+        return if own && request.mcp_servers.is_empty() && request.host_tools.is_empty() {
             Ok(())
         } else {
             invalid(
-                "base: tools and policies are the base's; leave `mcp_servers`, `host_tools` and `policies` out".into(),
+                "base: tools and their policies are the base's; leave `mcp_servers`, `host_tools` and all `policies` but those of workflows out"
+                    .into(),
             )
         };
     }
-    if request.mcp_servers.is_empty() && request.host_tools.is_empty() {
-        return invalid("a toolset needs `mcp_servers` or `host_tools`: a script without tools can do nothing".into());
+    if request.mcp_servers.is_empty() && request.host_tools.is_empty() && request.workflows.is_empty() {
+        let needs = "a toolset needs `mcp_servers`, `host_tools` or `workflows`: a script without tools can do nothing";
+        return invalid(needs.into());
     }
     if request.mcp_servers.len() > MOST_SERVERS {
         return invalid(format!("mcp_servers: {} servers; the limit is {MOST_SERVERS}", request.mcp_servers.len()));

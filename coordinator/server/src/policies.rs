@@ -34,7 +34,10 @@ pub(crate) fn resolve(
     }
     for (of, given) in policies {
         let known = match of.split_once('.') {
-            Some((export, "*")) => export == Toolset::HOST || toolset.mcp_servers.contains_key(export),
+            Some((export, "*")) => {
+                [Toolset::HOST, Toolset::WORKFLOWS].contains(&export) || toolset.mcp_servers.contains_key(export)
+            }
+            Some((Toolset::WORKFLOWS, name)) => toolset.workflows.contains_key(name),
             Some(_) => of.parse().is_ok_and(|name| toolset.tool(&name).is_some()),
             None => false,
         };
@@ -42,25 +45,49 @@ pub(crate) fn resolve(
         let shown: String = of.chars().take(200).collect();
         if !known {
             return refuse(format!(
-                "policies: {shown:?} names no tool of this toolset: write `server.tool`, `host.tool`, or `server.*` for a default"
+                "policies: {shown:?} names no tool of this toolset: write `server.tool`, `host.tool`, `workflows.name`, or `server.*` for a default"
             ));
         }
+        let sensible = || if of.starts_with("workflows.") { check_workflow(given) } else { Ok(()) };
         let over = |mut policy: Policy| apply(&mut policy, given).and_then(|()| check(&policy));
-        over(Policy::default()).or_else(|(member, why)| refuse(format!("policies[{shown:?}].{member}: {why}")))?;
+        over(Policy::default())
+            .and_then(|()| sensible())
+            .or_else(|(member, why)| refuse(format!("policies[{shown:?}].{member}: {why}")))?;
     }
-    let servers = toolset.mcp_servers.iter_mut().map(|(name, server)| (name.as_str(), &mut server.tools));
-    for (export, tools) in servers.chain([(Toolset::HOST, &mut toolset.host_tools)]) {
-        for (name, tool) in tools {
-            for of in [format!("{export}.*"), format!("{export}.{name}")] {
-                let Some(given) = policies.get(&of) else { continue };
-                let applied = apply(&mut tool.policy, given).and_then(|()| check(&tool.policy));
-                applied.or_else(|(member, why)| {
-                    refuse(format!("policies[{of:?}].{member}: {why} (together with the defaults of {export})"))
-                })?;
-            }
+    for (export, name, policy) in policies_of(toolset) {
+        for of in [format!("{export}.*"), format!("{export}.{name}")] {
+            let Some(given) = policies.get(&of) else { continue };
+            let applied = apply(policy, given).and_then(|()| check(policy));
+            applied.or_else(|(member, why)| {
+                refuse(format!("policies[{of:?}].{member}: {why} (together with the defaults of {export})"))
+            })?;
         }
     }
     Ok(())
+}
+
+/// Export, name and policy of all that scripts may call.
+fn policies_of(toolset: &mut Toolset) -> impl Iterator<Item = (&str, &str, &mut Policy)> {
+    let servers = toolset.mcp_servers.iter_mut().flat_map(|(export, server)| {
+        server.tools.iter_mut().map(move |(name, tool)| (export.as_str(), name.as_str(), &mut tool.policy))
+    });
+    let host = toolset.host_tools.iter_mut();
+    let host = host.map(move |(name, tool)| (Toolset::HOST, name.as_str(), &mut tool.policy));
+    let workflows = toolset.workflows.iter_mut();
+    let workflows = workflows.map(move |(name, workflow)| (Toolset::WORKFLOWS, name.as_str(), &mut workflow.policy));
+    servers.chain(host).chain(workflows)
+}
+
+/// A workflow's call is a run, which is started once and has its own calls, with theirs.
+fn check_workflow(given: &RegisterPolicy) -> Result<(), Wrong> {
+    let RegisterPolicy { delivery, timeout, retry, approval: _, park_limit: _ } = given;
+    let RegisterRetry { max_attempts, initial_interval, max_interval, backoff } = retry;
+    let retries = max_attempts.is_some() || initial_interval.is_some() || max_interval.is_some() || backoff.is_some();
+    let means_nothing = [("delivery", delivery.is_some()), ("timeout", timeout.is_some()), ("retry", retries)];
+    match means_nothing.into_iter().find(|(_, is_given)| *is_given) {
+        Some((member, _)) => Err((member, "a workflow's run is started exactly once, and takes the time that it takes: only `approval` and `park_limit` go with workflows".into())),
+        None => Ok(()),
+    }
 }
 
 type Wrong = (&'static str, String);
@@ -118,14 +145,15 @@ fn check(policy: &Policy) -> Result<(), Wrong> {
 
 #[cfg(test)]
 mod tests {
-    use rewind_model::{Approval, Delivery};
+    use rewind_model::{Approval, Delivery, Digest};
     use serde_json::{Value, json};
 
     use super::*;
 
     fn toolset() -> Toolset {
         let tool = json!({"input_schema": {}, "policy": Policy::default()});
-        serde_json::from_value(json!({"v": 1, "host_tools": {"refund": tool},
+        let script = Digest::of("a script");
+        serde_json::from_value(json!({"v": 1, "host_tools": {"refund": tool}, "workflows": {"pay": {"script": script}},
             "mcp_servers": {"mail": {"url": "http://x/", "tools": {"send": tool, "a.b": tool}}}}))
         .expect("a toolset")
     }
@@ -153,6 +181,12 @@ mod tests {
         assert_eq!(both.retry.max_attempts, 1);
         assert_eq!((refund.approval, refund.retry.max_interval), (Approval::Always, Duration::from_secs(7_200)));
         assert_eq!(resolved(json!({})).expect("none"), self::toolset());
+        let workflows = resolved(json!({"workflows.*": {"park_limit": "2d"}, "workflows.pay": {"approval": "always"}}));
+        let pay = &workflows.expect("policies").workflows["pay"];
+        assert_eq!(
+            (pay.policy.approval, pay.policy.park_limit),
+            (Approval::Always, Some(2 * Duration::from_secs(86_400)))
+        );
     }
 
     #[test]
@@ -170,6 +204,10 @@ mod tests {
             (json!({"mail.send": {"retries": 3}}), "retries"),
             (json!({"mail.send": {"park_limit": "0s"}}), "park_limit"),
             (json!({"mail.send": {"park_limit": "soon"}}), "park_limit"),
+            (json!({"workflows.refund": {}}), "workflows.refund"),
+            (json!({"workflows.pay": {"delivery": "at_most_once"}}), "delivery"),
+            (json!({"workflows.*": {"timeout": "1s"}}), "timeout"),
+            (json!({"workflows.pay": {"retry": {"backoff": 2}}}), "retry"),
         ] {
             let refused = resolved(policies.clone()).expect_err("refused");
             assert!(refused.contains(said), "{policies}: {refused}");

@@ -1,7 +1,7 @@
 //! The list of runs: what the last journal message of each says, kept in memory as it changes.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     ops::Bound,
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -15,7 +15,7 @@ use rewind_bus::{
     Bus, BusError,
     journal::{Followed, Listed, Summary},
 };
-use rewind_model::{RunId, RunStatus, Timestamp, ToolsetId};
+use rewind_model::{Digest, RunId, RunStatus, Timestamp, ToolsetId};
 use tokio::sync::{Notify, oneshot};
 
 use crate::retention::Retention;
@@ -195,6 +195,11 @@ impl Projection {
         };
         let runs = state.order.iter().filter(|position| state.rows.get(&position.run).is_some_and(over));
         runs.map(|position| position.run.clone()).take(most).collect()
+    }
+
+    /// The compiled scripts of all runs.
+    pub(crate) fn scripts(&self) -> HashSet<Digest> {
+        self.lock().rows.values().map(|row| row.summary.script).collect()
     }
 
     /// The run was purged.

@@ -1,9 +1,9 @@
 //! Runs that have ended are kept for a while, and then purged.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use rewind_bus::Bus;
+use rewind_bus::{Bus, BusError};
 use rewind_model::{RunStatus, Timestamp, format_duration, parse_duration};
 
 use crate::app::App;
@@ -28,9 +28,17 @@ pub(crate) struct Retention {
     /// How long cancelled runs are kept.
     #[arg(long, env = "REWIND_RETAIN_CANCELLED", default_value = "7d", value_parser = parse_duration)]
     retain_cancelled: Duration,
+    /// How long a compiled script is kept that no run and no workflow has.
+    #[arg(long, env = "REWIND_RETAIN_SCRIPTS", default_value = "1d", value_parser = parse_duration)]
+    retain_scripts: Duration,
 }
 
 impl Retention {
+    /// A start within this time of a script's last check finds it in the catalog, and so does the run.
+    pub(crate) fn scripts_surely_kept(self) -> Duration {
+        self.retain_scripts / 2
+    }
+
     /// `None` for a run that has not ended.
     fn of(self, status: RunStatus) -> Option<Duration> {
         match status {
@@ -51,6 +59,7 @@ impl Retention {
             retain_completed: self.retain_completed + more,
             retain_failed: self.retain_failed + more,
             retain_cancelled: self.retain_cancelled + more,
+            ..self
         }
     }
 
@@ -70,10 +79,17 @@ pub(crate) async fn run(app: &App, bus: &Bus, retention: Retention) {
         cancelled = days(retention.retain_cancelled),
         "ended runs are kept"
     );
+    let mut scripts_at = Instant::now();
     loop {
         tokio::time::sleep(retention.look()).await;
         if !app.projection.caught_up() {
             continue;
+        }
+        if *app.cluster.leads().borrow() && scripts_at.elapsed() > retention.scripts_surely_kept() {
+            scripts_at = Instant::now();
+            if let Err(error) = remove_scripts(app, bus, retention).await {
+                tracing::debug!(%error, "compiled scripts could not be removed; trying again");
+            }
         }
         let late = if *app.cluster.leads().borrow() { Duration::ZERO } else { retention.look() * 3 };
         let over = app.projection.over(retention.plus(late), Timestamp::now(), BATCH);
@@ -86,6 +102,18 @@ pub(crate) async fn run(app: &App, bus: &Bus, retention: Retention) {
         });
         purged.buffer_unordered(AT_ONCE).collect::<()>().await;
     }
+}
+
+/// Removes the compiled scripts that nobody has any more.
+async fn remove_scripts(app: &App, bus: &Bus, retention: Retention) -> Result<(), BusError> {
+    // Before the runs are looked at: one that is started meanwhile has a script that was checked since.
+    let before = Timestamp::now().minus(retention.retain_scripts);
+    let scripts = bus.scripts().await?;
+    let (of_workflows, of_runs) = (bus.workflow_scripts().await?, app.projection.scripts());
+    for script in scripts.into_iter().filter(|script| !of_workflows.contains(script) && !of_runs.contains(script)) {
+        bus.remove_script(script, before).await?;
+    }
+    Ok(())
 }
 
 /// Forgets the runs that any coordinator purges, for ever.
@@ -116,7 +144,12 @@ mod tests {
     #[test]
     fn each_status_has_its_own_time() {
         let day = Duration::from_secs(86_400);
-        let retention = Retention { retain_completed: day, retain_failed: 2 * day, retain_cancelled: Duration::ZERO };
+        let retention = Retention {
+            retain_completed: day,
+            retain_failed: 2 * day,
+            retain_cancelled: Duration::ZERO,
+            retain_scripts: day,
+        };
         let at = Timestamp::from_unix_ms(0);
         let over = |status, after| retention.is_over(status, at, at.plus(after));
         assert!(!over(RunStatus::Completed, day - Duration::from_secs(1)) && over(RunStatus::Completed, day));

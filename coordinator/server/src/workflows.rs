@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use rewind_model::{Digest, ProblemCode, RegisterWorkflow, Toolset, Workflow};
+use rewind_model::{Digest, Policy, ProblemCode, RegisterWorkflow, Toolset, Workflow};
 use rewind_schema::{check_schema, normalize};
 
 use crate::{app::App, pin::PinnedDocument, refusal::Refusal, registry::Pinned};
@@ -15,11 +15,20 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LONGEST_NAME: usize = 128;
 const LONGEST_TEXT: usize = 64 << 10;
 
-/// Pins `workflows` in `document`, each checked against the toolset that it will have.
+/// What is pinned of `workflows`, with the default policy.
+///
+/// # Errors
+/// `invalid-toolset`.
+pub(crate) fn pin(workflows: &BTreeMap<String, RegisterWorkflow>) -> Result<BTreeMap<String, Workflow>, Refusal> {
+    check_bounds(workflows)?;
+    Ok(workflows.iter().map(|(name, workflow)| (name.clone(), pinned(workflow))).collect())
+}
+
+/// Checks the scripts of `workflows`, each against the toolset that it will have, and stores them.
 ///
 /// # Errors
 /// `invalid-toolset`, `unknown-toolset`, `script-rejected`, `script-too-large`, `busy`, `store-unavailable`.
-pub(crate) async fn pin(
+pub(crate) async fn store(
     app: &App,
     document: &mut PinnedDocument,
     workflows: BTreeMap<String, RegisterWorkflow>,
@@ -27,7 +36,6 @@ pub(crate) async fn pin(
     if workflows.is_empty() {
         return Ok(());
     }
-    check_bounds(&workflows)?;
     let checked = tokio::time::timeout(PATIENCE, check(app, document, &workflows)).await;
     checked.unwrap_or_else(|_| {
         invalid(format!("workflows: type-checking them takes over {PATIENCE:?}: give fewer, or simpler ones"))
@@ -43,7 +51,6 @@ async fn check(
     document: &mut PinnedDocument,
     workflows: &BTreeMap<String, RegisterWorkflow>,
 ) -> Result<(), Refusal> {
-    document.toolset.workflows = workflows.iter().map(|(name, workflow)| (name.clone(), pinned(workflow))).collect();
     let own = Arc::new(Pinned::of(document.toolset.clone())?);
     for (name, workflow) in workflows {
         let (tools, learned) = match &workflow.toolset {
@@ -96,6 +103,7 @@ fn pinned(workflow: &RegisterWorkflow) -> Workflow {
         input_schema: workflow.input_schema.clone().map(normalize),
         output_schema: workflow.output_schema.clone().map(normalize),
         toolset: workflow.toolset.clone(),
+        policy: Policy::default(),
     }
 }
 

@@ -1,9 +1,12 @@
 //! The catalog: toolsets and compiled scripts under their digests. Written once, never changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use rewind_model::{Diagnostic, Digest, Toolset, ToolsetId, ToolsetWarning};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use rewind_model::{Diagnostic, Digest, Timestamp, Toolset, ToolsetId, ToolsetWarning};
+use serde::{
+    Deserialize, Serialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 
 use crate::{Bus, BusError, error::unavailable, names};
 
@@ -100,6 +103,65 @@ impl Bus {
     /// When NATS does not answer.
     pub async fn script(&self, digest: Digest) -> Result<Option<CompiledScript>, BusError> {
         self.get_slot(&format!("script.{digest}")).await
+    }
+
+    /// Every compiled script that is in the catalog.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn scripts(&self) -> Result<Vec<Digest>, BusError> {
+        Ok(self.catalog_keys("script").await?.into_iter().filter_map(|key| key.parse().ok()).collect())
+    }
+
+    /// The compiled scripts of all workflows of all toolsets.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn workflow_scripts(&self) -> Result<BTreeSet<Digest>, BusError> {
+        let mut scripts = BTreeSet::new();
+        for key in self.catalog_keys("registration").await? {
+            let registration = self.get_slot::<Registration>(&format!("registration.{key}")).await?;
+            scripts.extend(registration.into_iter().flat_map(|registration| registration.workflows.into_values()));
+        }
+        Ok(scripts)
+    }
+
+    /// Removes a compiled script that was last put into the catalog before `before`. `false`: it was not.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn remove_script(&self, digest: Digest, before: Timestamp) -> Result<bool, BusError> {
+        let key = format!("script.{digest}");
+        let bucket = self.jetstream.get_key_value(names::CATALOG).await.map_err(unavailable("open the catalog"))?;
+        let entry = bucket.entry(key.as_str()).await.map_err(unavailable("read the catalog"))?;
+        let Some(entry) = entry else { return Ok(false) };
+        let put_at = i64::try_from(entry.created.unix_timestamp_nanos() / 1_000_000).unwrap_or(i64::MAX);
+        if Timestamp::from_unix_ms(put_at) >= before {
+            return Ok(false);
+        }
+        let script = self.script(digest).await?;
+        let stream = self.jetstream.get_stream_no_info(names::bucket_stream(names::CATALOG)).await;
+        let stream = stream.map_err(unavailable("purge"))?;
+        // One that is put there at this moment is a later message.
+        let purge = stream.purge().filter(names::bucket_subject(names::CATALOG, &key)).sequence(entry.revision + 1);
+        purge.await.map_err(unavailable("purge"))?;
+        if let Ok(Slot::Blob(blob)) = serde_json::from_slice::<Slot<IgnoredAny>>(&entry.value) {
+            self.remove_blob(blob).await?;
+        }
+        let again = bucket.entry(key.as_str()).await.map_err(unavailable("read the catalog"))?;
+        if let (Some(script), Some(_)) = (script, again) {
+            self.put_script(digest, &script).await?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// What follows `kind` in the keys that begin with it.
+    async fn catalog_keys(&self, kind: &str) -> Result<Vec<String>, BusError> {
+        let filter = names::bucket_subject(names::CATALOG, &format!("{kind}.*"));
+        let subjects = self.subjects(&names::bucket_stream(names::CATALOG), &filter).await?;
+        let key = |subject: &str| subject.rsplit_once('.').map(|(_, key)| key.to_owned());
+        Ok(subjects.iter().filter_map(|(subject, _)| key(subject)).collect())
     }
 
     async fn put_slot<T: Serialize>(&self, key: &str, value: &T) -> Result<(), BusError> {

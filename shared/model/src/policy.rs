@@ -72,6 +72,12 @@ impl Default for Policy {
     }
 }
 
+impl Policy {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 impl Default for Retry {
     fn default() -> Self {
         Self {

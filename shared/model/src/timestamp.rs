@@ -33,6 +33,12 @@ impl Timestamp {
         Self(self.0.saturating_add(ms).min(LAST))
     }
 
+    /// `self` earlier by `by`, not before 1970.
+    #[must_use]
+    pub fn minus(self, by: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)).max(0))
+    }
+
     /// How long after `earlier` this is; zero if it is not after.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or(0))

@@ -82,6 +82,9 @@ pub struct Workflow {
     /// What the script may call; the toolset that it stands in if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toolset: Option<ToolsetId>,
+    /// Of it, `approval` and `park_limit` say something. Absent where it is the default one.
+    #[serde(default, skip_serializing_if = "Policy::is_default")]
+    pub policy: Policy,
 }
 
 /// How an MCP server is reached.

@@ -9,7 +9,7 @@ use rewind_model::{Digest, Run, RunId};
 use rewind_tests::{Cluster, ClusterOptions, Peer, eventually, eventually_within};
 use serde_json::{Value, json};
 
-use crate::support::{Counter, result};
+use crate::support::{Counter, decide, parked, result};
 
 /// Uses everything that keeps something: a timer, a worker's call that must not be made twice, blobs.
 const SCRIPT: &str = r#"
@@ -90,6 +90,45 @@ async fn nothing_of_a_run_stays_when_its_time_is_over() -> anyhow::Result<()> {
     let cancelled = cluster.api.send(Method::POST, &format!("/v1/runs/{forked}/cancel"), None).await?;
     ensure!(cancelled.status() == 200, "{cancelled:?}");
     ensure!(status(&cluster, &format!("/v1/runs/{forked}")).await? == 200, "cancelled runs are kept longer");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_script_that_nobody_has_goes_too() -> anyhow::Result<()> {
+    let env = [("REWIND_RETAIN_COMPLETED", "1s"), ("REWIND_RETAIN_SCRIPTS", "4s")];
+    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let cluster = Cluster::start_with(ClusterOptions { env, ..ClusterOptions::default() }).await?;
+    let script = |body: &str| {
+        // Long enough for its compiled form to be a blob.
+        let long = "x".repeat(200_000);
+        format!(
+            r#"import {{ workflows }} from "rewind:tools";
+            export default async () => {{ {body} return "{long}".length; }};"#
+        )
+    };
+    let toolset = json!({
+        "workflows": {"one": {"script": "export default async () => 1;"}},
+        "policies": {"workflows.one": {"approval": "always"}},
+    });
+    let toolset = cluster.api.register(&toolset).await?.id;
+    let start = async |body: &str| anyhow::Ok(cluster.api.start(&toolset, &script(body), json!(null)).await?.id);
+    let waits = start("await workflows.one({});").await?;
+    let bus = cluster.bus().await?;
+    for _ in 0..2 {
+        let ended = start("").await?;
+        result(&cluster.api.ended(&ended).await?)?;
+        ensure!(bus.scripts().await?.len() == 3, "it was compiled");
+        eventually_within(Duration::from_secs(60), "its script goes", || async {
+            (bus.scripts().await.ok()?.len() == 2).then_some(())
+        })
+        .await?;
+    }
+    // Those of the run that waits and of the workflow that it calls are there, also for another node process.
+    let call = parked(&cluster, &waits).await?;
+    cluster.kill_node(0).await?;
+    decide(&cluster, &call, "approve").await?;
+    let waited = cluster.api.ended(&waits).await?;
+    ensure!(result(&waited)? == json!(200_000), "{waited:?}");
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use rewind_model::{RunId, RunStatus, ToolsetId};
 use rewind_tests::{Cluster, Peer, effects_of, eventually, one_effect_per_key};
 use serde_json::{Value, json};
 
-use crate::support::{refund_tools, result, run_to_end};
+use crate::support::{decide, parked, refund_tools, result, run_to_end};
 
 const REFUND: &str = r#"
     import { host, sleep } from "rewind:tools";
@@ -168,6 +168,45 @@ async fn a_deadline_ends_a_run_and_its_children_wherever_they_are() -> anyhow::R
     for wrong in ["soon", "0s", "2020-01-01T00:00:00Z"] {
         let refusal = start(wrong).await?.err().context("refused")?;
         ensure!(refusal.problem.detail.as_ref().is_some_and(|detail| detail.contains("deadline")), "{refusal:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_workflow_with_an_approval_is_started_when_it_is_approved() -> anyhow::Result<()> {
+    let cluster = Cluster::start().await?;
+    let base = cluster.api.register(&json!({"host_tools": refund_tools()})).await?.id;
+    let toolset = json!({
+        "base": base,
+        "workflows": {"pay": {"script": "export default async (input: { n: number }) => input.n;"}},
+        "policies": {"workflows.pay": {"approval": "always"}},
+    });
+    let toolset = cluster.api.register(&toolset).await?.id;
+    let script = r#"
+        import { workflows, ToolError } from "rewind:tools";
+        export default async (n: number) => {
+          try { return await workflows.pay({ n }); }
+          catch (error) { if (error instanceof ToolError) return error.code; throw error; }
+        };
+    "#;
+    for (n, verb, expected) in [(1, "approve", json!(1)), (2, "reject", json!("rejected")), (3, "cancel", json!(null))]
+    {
+        let parent = cluster.api.start(&toolset, script, json!(n)).await?.id;
+        let call = parked(&cluster, &parent).await?;
+        ensure!(call.tool.to_string() == "workflows.pay", "{call:?}");
+        cluster.kill_node(0).await?;
+        ensure!(children(&cluster, &parent).await?.is_empty(), "it is started");
+        ensure!(cluster.api.journal(&parent).await?.items[0].child.is_none(), "it has a run");
+        if verb == "cancel" {
+            cluster.api.send(Method::POST, &format!("/v1/runs/{parent}/cancel"), None).await?;
+            let ended = cluster.api.ended(&parent).await?;
+            ensure!(ended.status == RunStatus::Cancelled, "{ended:?}");
+        } else {
+            decide(&cluster, &call, verb).await?;
+            ensure!(result(&cluster.api.ended(&parent).await?)? == expected, "{verb}");
+        }
+        let started = children(&cluster, &parent).await?.len();
+        ensure!(started == usize::from(verb == "approve"), "{verb}: {started} runs");
     }
     Ok(())
 }

@@ -69,9 +69,10 @@ impl Tools {
         self.find(tool).map(|(_, tool)| (Some(&tool.input_schema), tool.output_schema.as_ref()))
     }
 
-    /// The tool's pinned policy.
+    /// The pinned policy of the tool or workflow.
     pub fn policy(&self, tool: &ToolName) -> Option<&Policy> {
-        self.find(tool).map(|(_, tool)| &tool.policy)
+        let of_workflow = || self.workflow(tool).map(|workflow| &workflow.policy);
+        self.find(tool).map(|(_, tool)| &tool.policy).or_else(of_workflow)
     }
 
     /// Why a call must not be sent, if it must not: a tool that the toolset does not pin, or arguments

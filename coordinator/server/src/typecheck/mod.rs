@@ -11,6 +11,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use rewind_bus::catalog::CompiledScript;
@@ -44,9 +45,15 @@ pub(crate) struct Verdict {
     /// Why it may not run; empty when it may.
     pub(crate) diagnostics: Vec<Diagnostic>,
     pub(crate) warnings: Vec<Diagnostic>,
+    /// From then on it was in the catalog, if it passed.
+    at: Instant,
 }
 
 impl Verdict {
+    fn new(digest: Digest, diagnostics: Vec<Diagnostic>, warnings: Vec<Diagnostic>) -> Self {
+        Self { digest, diagnostics, warnings, at: Instant::now() }
+    }
+
     fn weight(verdict: &Arc<Self>) -> usize {
         let of = |found: &Diagnostic| found.message.len() + found.hint.as_ref().map_or(0, String::len) + 128;
         256 + verdict.diagnostics.iter().chain(&verdict.warnings).map(of).sum::<usize>()
@@ -55,6 +62,8 @@ impl Verdict {
 
 pub(crate) struct Checker {
     compiler: Compiler,
+    /// How long a script is surely in the catalog that was put there.
+    kept: Duration,
     verdicts: Mutex<Cache<Digest, Arc<Verdict>>>,
     /// Checks under way: a second request for the same script waits for the first one's verdict.
     under_way: Mutex<HashMap<Digest, Arc<OnceCell<Arc<Verdict>>>>>,
@@ -71,9 +80,10 @@ impl std::fmt::Debug for Checker {
 impl Checker {
     /// # Errors
     /// When `tsc` cannot be run.
-    pub(crate) async fn new(tsc: PathBuf) -> Result<Self, CompilerError> {
+    pub(crate) async fn new(tsc: PathBuf, kept: Duration) -> Result<Self, CompilerError> {
         Ok(Self {
             compiler: Compiler::new(tsc).await?,
+            kept,
             verdicts: Mutex::new(Cache::new(REMEMBERED, Verdict::weight)),
             under_way: Mutex::default(),
             permits: Semaphore::new(AT_ONCE),
@@ -101,7 +111,9 @@ impl Checker {
         }
         let declarations = pinned.strict(learned);
         let digest = self.digest(declarations, source);
-        if let Some(verdict) = self.remembered(digest) {
+        // One that nobody used for long may be about to be removed from the catalog.
+        let sure = |verdict: &Arc<Verdict>| !verdict.diagnostics.is_empty() || verdict.at.elapsed() < self.kept;
+        if let Some(verdict) = self.remembered(digest).filter(sure) {
             return Ok(verdict);
         }
         let cell = Arc::clone(self.lock_under_way().entry(digest).or_default());
@@ -135,8 +147,7 @@ impl Checker {
             return Ok(verdict.warnings.clone());
         }
         let Some(compiled) = store.ask(|bus| bus.script(script)).await? else { return Ok(Vec::new()) };
-        let verdict = Verdict { digest: script, diagnostics: Vec::new(), warnings: compiled.warnings };
-        Ok(self.remember(verdict).warnings.clone())
+        Ok(compiled.warnings)
     }
 
     fn digest(&self, declarations: &str, source: &str) -> Digest {
@@ -154,11 +165,13 @@ impl Checker {
     ) -> Result<Arc<Verdict>, Refusal> {
         // Another coordinator, or this one before its restart, may have let it pass.
         if let Some(compiled) = store.ask(|bus| bus.script(digest)).await? {
-            return Ok(self.remember(Verdict { digest, diagnostics: Vec::new(), warnings: compiled.warnings }));
+            // Again, so that it stays.
+            store.ask(|bus| bus.put_script(digest, &compiled)).await?;
+            return Ok(self.remember(Verdict::new(digest, Vec::new(), compiled.warnings)));
         }
         let findings = scan::scan(source);
         if !findings.errors.is_empty() {
-            return Ok(self.remember(Verdict { digest, diagnostics: findings.errors, warnings: findings.warnings }));
+            return Ok(self.remember(Verdict::new(digest, findings.errors, findings.warnings)));
         }
         let _permit = self.permit().await?;
         let compile = async |declarations: &str| {
@@ -181,18 +194,16 @@ impl Checker {
                 let compiled =
                     CompiledScript { javascript, source_map, source: source.to_owned(), warnings: warnings.clone() };
                 store.ask(|bus| bus.put_script(digest, &compiled)).await?;
-                Verdict { digest, diagnostics: Vec::new(), warnings }
+                Verdict::new(digest, Vec::new(), warnings)
             }
             Ended::Refused { output } => {
                 let diagnostics = diagnostics::parse(&output, &pinned.toolset);
                 if diagnostics.is_empty() {
                     return Err(Refusal::internal("type-check the script", &format!("tsc said {output:?}")));
                 }
-                Verdict { digest, diagnostics, warnings }
+                Verdict::new(digest, diagnostics, warnings)
             }
-            Ended::OverLimit(why) => {
-                Verdict { digest, diagnostics: vec![diagnostics::own("RW1004", 1, 1, why)], warnings }
-            }
+            Ended::OverLimit(why) => Verdict::new(digest, vec![diagnostics::own("RW1004", 1, 1, why)], warnings),
         };
         Ok(self.remember(verdict))
     }

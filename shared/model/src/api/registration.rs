@@ -13,7 +13,7 @@ use crate::{Approval, Delivery, ToolsetId, unique};
 #[serde(deny_unknown_fields)]
 pub struct RegisterToolset {
     /// A registered toolset whose servers and host tools this one takes over, byte for byte; no server is
-    /// contacted. With it, only `workflows` may be given.
+    /// contacted. With it, only `workflows` and their `policies` may be given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub base: Option<ToolsetId>,
@@ -23,7 +23,8 @@ pub struct RegisterToolset {
     /// Name → host tool.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "unique::map")]
     pub host_tools: BTreeMap<String, RegisterHostTool>,
-    /// `server.tool` or `host.tool` → how it is called; `server.*` is the default of a server's tools.
+    /// `server.tool`, `host.tool` or `workflows.name` → how it is called; `server.*` is the default of a server's
+    /// tools. Of a workflow's, `approval` and `park_limit` may be given.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "unique::map")]
     pub policies: BTreeMap<String, RegisterPolicy>,
     /// Name → script that other scripts call as a tool.
