@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use rewind_bus::journal::Stored;
+use rewind_bus::{BusError, journal::Stored};
 use rewind_model::{Digest, ForkRun, Json, Limits, Payload, ProblemCode, Run, RunId, Timestamp};
 use rewind_run::{Cassette, Clock, History, Past, Record, Spec};
 
@@ -95,15 +95,14 @@ async fn start(app: &App, from: &RunId, request: ForkRun, headers: &HeaderMap) -
     }
     let now = Timestamp::now();
     let run = run_id(request.idempotency_key.as_deref(), spec.namespace.as_deref(), now);
-    shrink(app, from, &mut history).await?;
-    // From here on the fork needs nothing of the other run any more: that may be purged.
-    let blobs: Vec<Digest> = history.blobs().collect();
-    app.store.ask(|bus| bus.refer(&run, &blobs)).await?;
-    let history = store_history(app, &history).await?;
+    shrink(app, from, &run, &mut history).await?;
+    let input = request.input.map_or(spec.input, Payload::Inline);
+    take_over(app, from, &run, &history, &input).await?;
+    let history = store_history(app, &run, &history).await?;
     let spec = Spec {
         toolset,
         script: verdict.digest,
-        input: request.input.map_or(spec.input, Payload::Inline),
+        input,
         namespace: spec.namespace,
         labels: request.labels.unwrap_or(spec.labels),
         request: digest,
@@ -116,6 +115,24 @@ async fn start(app: &App, from: &RunId, request: ForkRun, headers: &HeaderMap) -
         plan: false,
     };
     create(app, run, spec, request.idempotency_key.is_some(), &verdict, now).await
+}
+
+/// The blobs become the fork's, too. From then on it needs nothing of the other run any more: that may be purged.
+async fn take_over(app: &App, from: &RunId, run: &RunId, history: &History, input: &Payload) -> Result<(), Refusal> {
+    let mut blobs: Vec<Digest> = history.blobs().collect();
+    if let Payload::Blob { digest, .. } = input {
+        blobs.push(*digest);
+    }
+    app.store.ask(|bus| bus.refer(run, &blobs)).await?;
+    for digest in blobs {
+        let there = app.store.attempt(|bus| bus.blob_size(digest)).await?;
+        if let Err(BusError::BlobMissing(_)) = there {
+            // It was purged while it was read.
+            return Err(run_view::missing(app, from).await?);
+        }
+        there?;
+    }
+    Ok(())
 }
 
 /// Tells one request from another under the same key.
@@ -148,13 +165,13 @@ async fn source(app: &App, id: &RunId) -> Result<Source, Refusal> {
 }
 
 /// Of a large history, what can be read when it is needed is kept apart.
-async fn shrink(app: &App, from: &RunId, history: &mut History) -> Result<(), Refusal> {
+async fn shrink(app: &App, from: &RunId, run: &RunId, history: &mut History) -> Result<(), Refusal> {
     let inline = |history: &mut History| history.payloads_mut().map(|payload| payload.inline_size()).sum::<usize>();
     if inline(history) <= LARGE {
         return Ok(());
     }
     for payload in history.payloads_mut().filter(|payload| payload.inline_size() > SMALL) {
-        app.store.ask(|bus| bus.payload_to_blob(payload)).await?;
+        app.store.ask(|bus| bus.payload_to_blob(run, payload)).await?;
     }
     if inline(history) > LARGEST { Err(too_large(from)) } else { Ok(()) }
 }

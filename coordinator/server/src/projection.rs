@@ -186,12 +186,15 @@ impl Projection {
         before.find(|position| state.rows.get(&position.run).is_some_and(|row| wanted(&row.summary))).cloned()
     }
 
-    /// Runs whose time is over, the oldest first, at most `most`.
+    /// Runs whose time is over, the oldest first, at most `most`. One whose parent has not ended is kept: it may
+    /// not know yet how it ended.
     pub(crate) fn over(&self, retention: Retention, now: Timestamp, most: usize) -> Vec<RunId> {
         let state = self.lock();
         let over = |row: &Row| {
             let ended_at = row.summary.ended_at;
+            let parent = row.summary.parent.as_ref().and_then(|parent| state.rows.get(&parent.run));
             ended_at.is_some_and(|ended_at| retention.is_over(row.summary.status, ended_at, now))
+                && parent.is_none_or(|parent| parent.summary.status.ended())
         };
         let runs = state.order.iter().filter(|position| state.rows.get(&position.run).is_some_and(over));
         runs.map(|position| position.run.clone()).take(most).collect()

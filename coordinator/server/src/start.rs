@@ -92,7 +92,7 @@ pub(crate) async fn create(
     }
     let input = app.store.ask(|bus| bus.payload_json(&spec.input)).await?;
     if spec.input.inline_size() > Limits::DEFAULT.inline_bytes {
-        app.store.ask(|bus| bus.payload_to_blob(&mut spec.input)).await?;
+        app.store.ask(|bus| bus.payload_to_blob(&run, &mut spec.input)).await?;
     }
     let digest = spec.request;
     let created = Record::Created { at: now, spec: Box::new(spec) };
@@ -124,15 +124,15 @@ async fn past(app: &App, request: &StartRun, run: &RunId, now: Timestamp) -> Res
         None if request.plan => (History::new(), Clock { seed: run.clone(), started: now }),
         None => return Ok(None),
     };
-    let history = store_history(app, &history).await?;
+    let history = store_history(app, run, &history).await?;
     Ok(Some(Past { history, clock, forked_from: None }))
 }
 
 /// # Errors
 /// `store-unavailable`.
-pub(crate) async fn store_history(app: &App, history: &History) -> Result<Digest, Refusal> {
+pub(crate) async fn store_history(app: &App, run: &RunId, history: &History) -> Result<Digest, Refusal> {
     let bytes = history.to_bytes().map_err(|error| Refusal::internal("store a history", &error))?;
-    app.store.ask(|bus| bus.put_blob(&bytes)).await
+    app.store.ask(|bus| bus.put_blob_of(run, &bytes)).await
 }
 
 /// A time, or how long from now.

@@ -41,7 +41,7 @@ pub(crate) async fn store(
         invalid(format!("workflows: type-checking them takes over {PATIENCE:?}: give fewer, or simpler ones"))
     })?;
     for workflow in workflows.values() {
-        app.store.ask(|bus| bus.put_blob(workflow.script.as_bytes())).await?;
+        app.store.ask(|bus| bus.keep_blob(workflow.script.as_bytes())).await?;
     }
     Ok(())
 }

@@ -1,23 +1,19 @@
 //! Payloads too large for a message, in an object store under their SHA-256.
 
 use async_nats::jetstream::object_store::InfoErrorKind;
-use rewind_model::{Digest, Json, Payload};
+use rewind_model::{Digest, Json, Payload, RunId};
 
 use crate::{Bus, BusError, error::unavailable, names};
 
 impl Bus {
-    /// Stores `bytes` under their digest, unless they are there already.
-    ///
-    /// # Errors
-    /// When NATS does not answer.
-    pub async fn put_blob(&self, bytes: &[u8]) -> Result<Digest, BusError> {
-        let digest = Digest::of(bytes);
+    /// Stores `bytes` under their digest, unless they are there already. Its use has been noted.
+    pub(crate) async fn put_blob(&self, digest: Digest, bytes: &[u8]) -> Result<(), BusError> {
         let store = self.jetstream.get_object_store(names::BLOBS).await.map_err(unavailable("open the blob store"))?;
         if store.info(digest.to_string()).await.is_err() {
             let mut reader = bytes;
             store.put(digest.to_string().as_str(), &mut reader).await.map_err(unavailable("store a blob"))?;
         }
-        Ok(digest)
+        Ok(())
     }
 
     /// # Errors
@@ -99,13 +95,13 @@ impl Bus {
         self.retry("read a blob", || self.payload_json(payload)).await
     }
 
-    /// Puts an inline payload into the blob store.
+    /// Puts an inline payload of the run into the blob store.
     ///
     /// # Errors
     /// When NATS does not answer.
-    pub async fn payload_to_blob(&self, payload: &mut Payload) -> Result<(), BusError> {
+    pub async fn payload_to_blob(&self, run: &RunId, payload: &mut Payload) -> Result<(), BusError> {
         if let Payload::Inline(json) = payload {
-            let digest = self.put_blob(json.as_str().as_bytes()).await?;
+            let digest = self.put_blob_for(run.as_str(), json.as_str().as_bytes()).await?;
             *payload = Payload::Blob { digest, size: json.len() as u64 };
         }
         Ok(())
@@ -115,10 +111,10 @@ impl Bus {
     ///
     /// # Errors
     /// When the store refuses the blob for good.
-    pub async fn payload_to_blob_surely(&self, payload: &mut Payload) -> Result<(), BusError> {
+    pub async fn payload_to_blob_surely(&self, run: &RunId, payload: &mut Payload) -> Result<(), BusError> {
         if let Payload::Inline(json) = payload {
             let bytes = json.as_str().as_bytes();
-            let digest = self.retry("store a blob", || self.put_blob(bytes)).await?;
+            let digest = self.retry("store a blob", || self.put_blob_for(run.as_str(), bytes)).await?;
             *payload = Payload::Blob { digest, size: bytes.len() as u64 };
         }
         Ok(())

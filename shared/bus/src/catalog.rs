@@ -38,6 +38,11 @@ pub struct Registration {
     pub workflows: BTreeMap<String, Digest>,
 }
 
+/// A slot's name as a user of blobs. Equal scripts of two toolsets are one blob.
+fn user(key: &str) -> String {
+    key.replace('.', "-")
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Slot<T> {
@@ -61,7 +66,7 @@ impl Bus {
         };
         let id = toolset.id().map_err(malformed)?;
         let new = self.get_slot::<Digest>(&format!("toolset.{id}")).await?.is_none();
-        let digest = self.put_blob(&toolset.canonical().map_err(malformed)?).await?;
+        let digest = self.keep_blob(&toolset.canonical().map_err(malformed)?).await?;
         self.put_slot(&format!("registration.{id}"), registration).await?;
         self.put_slot(&format!("toolset.{id}"), &digest).await?;
         Ok((id, new))
@@ -146,7 +151,7 @@ impl Bus {
         let purge = stream.purge().filter(names::bucket_subject(names::CATALOG, &key)).sequence(entry.revision + 1);
         purge.await.map_err(unavailable("purge"))?;
         if let Ok(Slot::Blob(blob)) = serde_json::from_slice::<Slot<IgnoredAny>>(&entry.value) {
-            self.remove_blob(blob).await?;
+            self.release_blob(&user(&key), blob).await?;
         }
         let again = bucket.entry(key.as_str()).await.map_err(unavailable("read the catalog"))?;
         if let (Some(script), Some(_)) = (script, again) {
@@ -169,7 +174,8 @@ impl Bus {
         let mut bytes = serde_json::to_vec(&Slot::Value(value)).map_err(malformed)?;
         if bytes.len() > INLINE {
             let whole = serde_json::to_vec(value).map_err(malformed)?;
-            bytes = serde_json::to_vec(&Slot::<()>::Blob(self.put_blob(&whole).await?)).map_err(malformed)?;
+            bytes = serde_json::to_vec(&Slot::<()>::Blob(self.put_blob_for(&user(key), &whole).await?))
+                .map_err(malformed)?;
         }
         let bucket = self.jetstream.get_key_value(names::CATALOG).await.map_err(unavailable("open the catalog"))?;
         bucket.put(key, bytes.into()).await.map(drop).map_err(unavailable("write the catalog"))

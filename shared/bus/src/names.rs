@@ -74,9 +74,13 @@ pub fn host_of_tool(tool: &str) -> String {
 pub fn host_of_run(run: &RunId) -> String {
     format!("rewind.host.*.{run}.>")
 }
-/// The key in [`REFS`] that says that this run uses this blob.
-pub fn blob_ref(digest: Digest, run: &RunId) -> String {
-    format!("{digest}.{run}")
+/// The key in [`REFS`] that says that a run (by its id), or something else, uses this blob.
+pub fn blob_ref(digest: Digest, user: &str) -> String {
+    format!("{digest}.{user}")
+}
+/// All of them that name the run.
+pub fn blob_refs_of(run: &RunId) -> String {
+    format!("*.{run}")
 }
 /// The stream behind a bucket of keys and values (NATS' ADR-8).
 pub fn bucket_stream(bucket: &str) -> String {

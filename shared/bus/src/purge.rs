@@ -26,7 +26,7 @@ impl Bus {
         let at = Timestamp::now().to_string();
         bucket.put(run.as_str(), at.into()).await.map_err(unavailable("purge a run"))?;
         for digest in blobs {
-            self.release_blob(run, digest).await?;
+            self.release_blob(run.as_str(), digest).await?;
         }
         let begun = names::bucket_subject(names::BEGUN, &format!("{run}.*"));
         self.purge_subject(&names::bucket_stream(names::BEGUN), &begun).await?;
@@ -82,10 +82,10 @@ impl Bus {
         }))
     }
 
-    /// The blobs that a run's journal names, and those of its history.
+    /// The blobs that the run, its journal or its history names.
     async fn blobs_of(&self, run: &RunId) -> Result<BTreeSet<Digest>, BusError> {
         let stored = self.read(run).await?;
-        let mut blobs = BTreeSet::new();
+        let mut blobs = BTreeSet::from_iter(self.referred_by(run).await?);
         for record in stored.iter().flat_map(|stored| &stored.entry.records) {
             blobs.extend(record.blobs());
             let Record::Created { spec, .. } = record else { continue };

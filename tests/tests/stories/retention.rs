@@ -106,20 +106,23 @@ async fn a_script_that_nobody_has_goes_too() -> anyhow::Result<()> {
             export default async () => {{ {body} return "{long}".length; }};"#
         )
     };
-    let toolset = json!({
-        "workflows": {"one": {"script": "export default async () => 1;"}},
-        "policies": {"workflows.one": {"approval": "always"}},
-    });
-    let toolset = cluster.api.register(&toolset).await?.id;
-    let start = async |body: &str| anyhow::Ok(cluster.api.start(&toolset, &script(body), json!(null)).await?.id);
-    let waits = start("await workflows.one({});").await?;
+    let toolset = async |description: &str, approval: &str| {
+        let one = json!({"script": "export default async () => 1;", "description": description});
+        let policies = json!({"workflows.one": {"approval": approval}});
+        anyhow::Ok(cluster.api.register(&json!({"workflows": {"one": one}, "policies": policies})).await?.id)
+    };
+    let (toolset, other) = (toolset("With care.", "always").await?, toolset("At once.", "never").await?);
+    let script = script("await workflows.one({});");
+    let waits = cluster.api.start(&toolset, &script, json!(null)).await?.id;
     let bus = cluster.bus().await?;
+    ensure!(bus.scripts().await?.len() == 3, "two workflows, one run");
     for _ in 0..2 {
-        let ended = start("").await?;
-        result(&cluster.api.ended(&ended).await?)?;
-        ensure!(bus.scripts().await?.len() == 3, "it was compiled");
+        // Of another toolset it is another script, whose compiled form is in the same blob.
+        let run = cluster.api.start(&other, &script, json!(null)).await?.id;
+        ensure!(bus.scripts().await?.len() == 4, "it was compiled");
+        result(&cluster.api.ended(&run).await?)?;
         eventually_within(Duration::from_secs(60), "its script goes", || async {
-            (bus.scripts().await.ok()?.len() == 2).then_some(())
+            (bus.scripts().await.ok()?.len() == 3).then_some(())
         })
         .await?;
     }
@@ -150,4 +153,24 @@ async fn a_coordinator_that_is_killed_purges_on() -> anyhow::Result<()> {
     })
     .await?;
     eventually("none is listed", || async { cluster.api.list("").await.ok()?.items.is_empty().then_some(()) }).await
+}
+
+#[tokio::test]
+async fn a_run_is_kept_until_its_parent_knows_how_it_ended() -> anyhow::Result<()> {
+    let env = vec![("REWIND_RETAIN_COMPLETED".to_owned(), "1s".to_owned())];
+    let cluster = Cluster::start_with(ClusterOptions { env, ..ClusterOptions::default() }).await?;
+    let workflows = json!({"one": {"script": "export default async () => 1;"}});
+    let toolset = cluster.api.register(&json!({"workflows": workflows})).await?.id;
+    let script = r#"
+        import { workflows, sleep } from "rewind:tools";
+        export default async () => { const one = await workflows.one({}); await sleep("7s"); return one; };
+    "#;
+    let parent = cluster.api.start(&toolset, script, json!(null)).await?.id;
+    let alone = cluster.api.start(&toolset, "export default async () => 1;", json!(null)).await?.id;
+    gone(&cluster, &alone).await?;
+    let children = cluster.api.list(&format!("?parent={parent}")).await?.items;
+    let child = &children.first().context("the child is kept")?.id;
+    ensure!(cluster.api.run(&parent).await?.ended_at.is_none(), "the parent has not ended");
+    gone(&cluster, &parent).await?;
+    gone(&cluster, child).await
 }

@@ -9,7 +9,7 @@ use futures::future::join_all;
 use rewind_bus::{Bus, BusError, host::HostCall};
 use rewind_mcp::{Call, CallResult, Client, Endpoint, McpError, Unwrapped, unwrap};
 use rewind_model::{
-    ErrorCode, Json, Limits, McpServer, Outcome, Payload, Policy, ToolFailure, ToolKind, TraceContext, Transport,
+    ErrorCode, Json, Limits, McpServer, Outcome, Payload, Policy, RunId, ToolFailure, ToolKind, TraceContext, Transport,
 };
 use rewind_run::ParkReason;
 use tracing::Instrument;
@@ -161,14 +161,14 @@ impl Dispatcher {
                 format!("the result of {} is nested {depth} levels deep; the limit is {deepest}", attempt.tool);
             return Ok(Outcome::Err(ToolFailure::new(ErrorCode::TooLarge, message)));
         }
-        self.payload(value).await.map(Outcome::Ok)
+        self.payload(&attempt.key.run, value).await.map(Outcome::Ok)
     }
 
-    async fn payload(&self, value: Json) -> Result<Payload, BusError> {
+    async fn payload(&self, run: &RunId, value: Json) -> Result<Payload, BusError> {
         let mut payload = Payload::Inline(value);
         if payload.inline_size() > self.limits.inline_bytes {
             // The tool has answered: it is not to be asked again because the store is away.
-            self.bus.payload_to_blob_surely(&mut payload).await?;
+            self.bus.payload_to_blob_surely(run, &mut payload).await?;
         }
         Ok(payload)
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use rewind_bus::{Bus, BusError, command::Answer, host::TakenCall};
-use rewind_model::{ErrorCode, Json, Limits, NodeId, Outcome, Payload, ToolFailure};
+use rewind_model::{ErrorCode, Json, Limits, NodeId, Outcome, Payload, RunId, ToolFailure};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
@@ -152,7 +152,7 @@ async fn answer(shared: &Shared, taken: &TakenCall, outcome: Outcome, live: &Liv
     if !live.abandoned.is_cancelled() {
         let timed_out = matches!(&outcome, Outcome::Err(failure) if failure.code == ErrorCode::Timeout);
         let mut answer = Answer { seq: key.seq, attempt: taken.attempt, outcome: bounded(outcome), timed_out };
-        if let Err(error) = publish(&shared.bus, &taken.reply, &mut answer).await {
+        if let Err(error) = publish(&shared.bus, &key.run, &taken.reply, &mut answer).await {
             tracing::error!(%key, %error, "the answer cannot be published: the call will come again");
             return;
         }
@@ -180,27 +180,27 @@ pub(crate) fn bounded(outcome: Outcome) -> Outcome {
 ///
 /// # Errors
 /// When NATS never will.
-pub(crate) async fn publish(bus: &Bus, reply: &str, answer: &mut Answer) -> Result<(), BusError> {
+pub(crate) async fn publish(bus: &Bus, run: &RunId, reply: &str, answer: &mut Answer) -> Result<(), BusError> {
     if let Outcome::Ok(payload) = &answer.outcome
         && payload.inline_size() > Limits::DEFAULT.inline_bytes
     {
-        answer.outcome = Outcome::Ok(stored(bus, payload).await?);
+        answer.outcome = Outcome::Ok(stored(bus, run, payload).await?);
     }
     let send = async |answer: &Answer| forever("answer a call", || bus.command_answer(reply, answer)).await;
     match (send(answer).await, &answer.outcome) {
         // A server whose max_payload is lower than Rewind assumes.
         (Err(BusError::TooLarge { .. }), Outcome::Ok(payload @ Payload::Inline(_))) => {
-            answer.outcome = Outcome::Ok(stored(bus, payload).await?);
+            answer.outcome = Outcome::Ok(stored(bus, run, payload).await?);
             send(answer).await
         }
         (sent, _) => sent,
     }
 }
 
-async fn stored(bus: &Bus, payload: &Payload) -> Result<Payload, BusError> {
+async fn stored(bus: &Bus, run: &RunId, payload: &Payload) -> Result<Payload, BusError> {
     forever("store a result", || async {
         let mut payload = payload.clone();
-        bus.payload_to_blob(&mut payload).await.map(|()| payload)
+        bus.payload_to_blob(run, &mut payload).await.map(|()| payload)
     })
     .await
 }

@@ -103,7 +103,7 @@ impl Answers {
         let Token { key, attempt } = token;
         let mut answer = Answer { seq: key.seq, attempt: *attempt, outcome: bounded(outcome), timed_out: false };
         let reply = rewind_bus::names::command(&key.run);
-        Ok(publish(&self.bus, &reply, &mut answer).await?)
+        Ok(publish(&self.bus, &key.run, &reply, &mut answer).await?)
     }
 }
 

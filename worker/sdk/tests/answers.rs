@@ -158,7 +158,7 @@ async fn large_arguments_and_results_go_by_the_blob_store() {
     // Arguments by blob, the result by blob.
     let large = json!({ "text": "ü".repeat(400_000) });
     let mut call = run.call("echo", 1, large.clone());
-    run.bus.payload_to_blob(&mut call.arguments).await.expect("stored");
+    run.bus.payload_to_blob(&call.key.run, &mut call.arguments).await.expect("stored");
     run.bus.queue_host_call(&call).await.expect("queued");
     let echoed = run.answer().await;
     let Outcome::Ok(payload @ Payload::Blob { size, .. }) = &echoed.outcome else { panic!("{echoed:?}") };

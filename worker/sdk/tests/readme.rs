@@ -56,7 +56,7 @@ async fn a_worker_in_another_language_does_all_that_the_protocol_asks() {
     // Large payloads, both ways.
     let large = json!("ü".repeat(400_000));
     let mut call = run.call("echo", 4, large.clone());
-    run.bus.payload_to_blob(&mut call.arguments).await.expect("stored");
+    run.bus.payload_to_blob(&call.key.run, &mut call.arguments).await.expect("stored");
     run.bus.queue_host_call(&call).await.expect("queued");
     let echoed = run.answer().await;
     let Outcome::Ok(payload @ Payload::Blob { .. }) = &echoed.outcome else { panic!("{echoed:?}") };

@@ -23,7 +23,7 @@ pub(crate) async fn append(
     mut after: u64,
     limits: &Limits,
 ) -> Result<u64, BusError> {
-    spill(bus, &mut records, limits).await?;
+    spill(bus, run, &mut records, limits).await?;
     let mut messages = split(records);
     let last = messages.pop().unwrap_or_default();
     let unfinished = Summary { status: RunStatus::Running, ended_at: None, error_code: None, ..summary.clone() };
@@ -34,10 +34,10 @@ pub(crate) async fn append(
 }
 
 /// Puts payloads over the inline limit into the blob store.
-async fn spill(bus: &Bus, records: &mut [Record], limits: &Limits) -> Result<(), BusError> {
+async fn spill(bus: &Bus, run: &RunId, records: &mut [Record], limits: &Limits) -> Result<(), BusError> {
     for payload in records.iter_mut().filter_map(Record::payload_mut) {
         if payload.inline_size() > limits.inline_bytes {
-            bus.payload_to_blob_surely(payload).await?;
+            bus.payload_to_blob_surely(run, payload).await?;
         }
     }
     Ok(())

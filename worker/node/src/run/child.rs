@@ -119,7 +119,7 @@ pub(crate) async fn report(context: &Context, child: &RunId, parent: &Key, end: 
     let mut outcome = outcome(child, end);
     if let Outcome::Ok(payload) = &mut outcome
         && payload.inline_size() > context.limits.inline_bytes
-        && let Err(error) = bus.payload_to_blob_surely(payload).await
+        && let Err(error) = bus.payload_to_blob_surely(&parent.run, payload).await
     {
         tracing::error!(run = %child, %error, "the result of a child run could not be handed to its parent");
         return;

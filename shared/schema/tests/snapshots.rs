@@ -1,8 +1,6 @@
-//! Telling schemas and their declarations, kept in `golden/`. `UPDATE_GOLDEN=1` rewrites them.
+//! Telling schemas and their declarations, kept in `snapshots/`. `INSTA_UPDATE=always` rewrites them.
 
 mod tsc;
-
-use std::{fs, path::Path};
 
 use rewind_model::Rendering;
 use rewind_schema::{Validator, render};
@@ -135,15 +133,9 @@ fn declarations_are_as_recorded_and_compile() {
         for (rendering, suffix) in [(Rendering::Full, "full"), (Rendering::Compact, "compact")] {
             let text = render(&toolset, rendering);
             let file = format!("{name}.{suffix}.d.ts");
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(&file);
-            if std::env::var_os("UPDATE_GOLDEN").is_some() {
-                fs::write(&path, &text).expect("a written golden file");
-            }
-            let recorded = fs::read_to_string(&path).expect("the golden file; UPDATE_GOLDEN=1 writes it");
-            assert!(
-                text == recorded,
-                "{file} differs from what is recorded; UPDATE_GOLDEN=1 rewrites it. Now:\n{text}"
-            );
+            insta::with_settings!({omit_expression => true, prepend_module_to_snapshot => false}, {
+                insta::assert_snapshot!(file.as_str(), text);
+            });
             tsc::assert_compiles(&file, &text);
         }
     }
