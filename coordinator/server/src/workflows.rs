@@ -123,7 +123,7 @@ async fn refuse_cycles(
         let tools = Pinned::of(below.clone())?;
         let mut free = Vec::new();
         for (name, workflow) in &left {
-            if app.checker.passes(&tools, &workflow.script).await? {
+            if app.checker.faults(&tools, &workflow.script).await?.is_empty() {
                 free.push((*name).clone());
             }
         }

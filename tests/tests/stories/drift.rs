@@ -59,6 +59,8 @@ async fn a_change_that_a_call_still_satisfies_stops_nobody() -> anyhow::Result<(
 async fn a_call_that_no_longer_matches_is_parked_and_decided_about() -> anyhow::Result<()> {
     let (cluster, counter, toolset) = start("0s").await?;
     let (first, second) = (asleep(&cluster, &toolset).await?, asleep(&cluster, &toolset).await?);
+    let untouched = r#"import { sleep } from "rewind:tools"; export default async () => sleep("10d");"#;
+    cluster.api.start(&toolset, untouched, Value::Null).await?;
     counter.change(&tools(&json!({"subject": {"type": "string"}}), &["subject"])).await?;
     for run in [&first, &second] {
         let call = parked(&cluster, run).await?;
@@ -73,7 +75,10 @@ async fn a_call_that_no_longer_matches_is_parked_and_decided_about() -> anyhow::
     let drift = cluster.api.request::<Drift>(Method::GET, &path, None).await?;
     let drift = drift.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
     ensure!(drift.changes.len() == 1 && drift.changes[0].change == "changed", "{drift:?}");
-    ensure!(drift.runs == [second.clone(), first.clone()], "{drift:?}");
+    let stopped: Vec<&RunId> = drift.runs.iter().map(|run| &run.id).collect();
+    ensure!(stopped == [&second, &first] && drift.unchecked.is_empty(), "{drift:?}");
+    let why = &drift.runs[0].diagnostics;
+    ensure!(why.len() == 1 && why[0].line == 5 && why[0].message.contains("title"), "{why:?}");
     eventually("the run waits", || async {
         (cluster.api.run(&first).await.ok()?.status == RunStatus::Waiting).then_some(())
     })

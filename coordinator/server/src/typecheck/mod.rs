@@ -127,15 +127,14 @@ impl Checker {
         verdict
     }
 
-    /// Would `source` pass against the declarations of `pinned`? Nothing of it is kept.
+    /// Why `source` would not pass against the declarations of `pinned`; empty if it would. Nothing of it is kept.
     ///
     /// # Errors
     /// `busy`; the compiler's own failure.
-    pub(crate) async fn passes(&self, pinned: &Pinned, source: &str) -> Result<bool, Refusal> {
+    pub(crate) async fn faults(&self, pinned: &Pinned, source: &str) -> Result<Vec<Diagnostic>, Refusal> {
         let _permit = self.permit().await?;
         let ended = self.compiler.compile(source, pinned.declarations()).await;
-        let ended = ended.map_err(|error| Refusal::internal("type-check the script", &error))?;
-        Ok(matches!(ended, Ended::Passed { .. }))
+        refused(ended.map_err(|error| Refusal::internal("type-check the script", &error))?, pinned)
     }
 
     /// The warnings of a script that passed.
@@ -196,14 +195,7 @@ impl Checker {
                 store.ask(|bus| bus.put_script(digest, &compiled)).await?;
                 Verdict::new(digest, Vec::new(), warnings)
             }
-            Ended::Refused { output } => {
-                let diagnostics = diagnostics::parse(&output, &pinned.toolset);
-                if diagnostics.is_empty() {
-                    return Err(Refusal::internal("type-check the script", &format!("tsc said {output:?}")));
-                }
-                Verdict::new(digest, diagnostics, warnings)
-            }
-            Ended::OverLimit(why) => Verdict::new(digest, vec![diagnostics::own("RW1004", 1, 1, why)], warnings),
+            ended => Verdict::new(digest, refused(ended, pinned)?, warnings),
         };
         Ok(self.remember(verdict))
     }
@@ -235,5 +227,20 @@ impl Checker {
 
     fn lock_under_way(&self) -> std::sync::MutexGuard<'_, HashMap<Digest, Arc<OnceCell<Arc<Verdict>>>>> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the compiler had against a script that it did not pass.
+fn refused(ended: Ended, pinned: &Pinned) -> Result<Vec<Diagnostic>, Refusal> {
+    match ended {
+        Ended::Passed { .. } => Ok(Vec::new()),
+        Ended::OverLimit(why) => Ok(vec![diagnostics::own("RW1004", 1, 1, why)]),
+        Ended::Refused { output } => {
+            let diagnostics = diagnostics::parse(&output, &pinned.toolset);
+            if diagnostics.is_empty() {
+                return Err(Refusal::internal("type-check the script", &format!("tsc said {output:?}")));
+            }
+            Ok(diagnostics)
+        }
     }
 }

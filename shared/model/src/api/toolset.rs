@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{RunId, ToolName, Toolset, ToolsetId, ToolsetWarning};
+use crate::{RunId, RunStatus, ToolName, Toolset, ToolsetId, ToolsetWarning};
 
 /// Answer of `GET /v1/toolsets/{id}`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -29,15 +29,28 @@ pub struct RegistryEntry {
 }
 
 /// Answer of `GET /v1/toolsets/{id}/drift`: what its servers say now, held against what is pinned.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Drift {
     /// Tools that have changed, and servers that could not be asked.
     pub changes: Vec<ToolChange>,
-    /// Runs of the toolset that have not ended, the newest first, at most 1,000: a call of theirs that
-    /// does not match any more will be parked.
+    /// Runs of the toolset that have not ended, whose scripts no longer type-check against what the servers list now:
+    /// a call of theirs that does not match will be parked. The newest first, at most 1,000.
+    pub runs: Vec<DriftingRun>,
+    /// Runs whose scripts were not checked, since there are too many different ones.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
-    pub runs: Vec<RunId>,
+    pub unchecked: Vec<RunId>,
+}
+
+/// A run that a change may stop: if it is not past the calls that its script's diagnostics are about.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DriftingRun {
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: RunId,
+    pub status: RunStatus,
+    /// Where its script no longer fits, at most 10.
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
