@@ -40,6 +40,9 @@ pub struct CassetteCall {
     pub sleep_until: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<u32>,
+    /// Number of calls that the script had made by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made: Option<Seq>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
@@ -93,6 +96,7 @@ impl Cassette {
                 return Err(CassetteError::Twice(seq));
             }
         }
+        history.renumber();
         Ok(history)
     }
 }
@@ -119,12 +123,13 @@ impl CassetteCall {
             }
         };
         let (order, at) = past.outcome.as_ref().map(|outcome| (outcome.order, outcome.at)).unzip();
+        let made = past.outcome.as_ref().and_then(|outcome| outcome.made);
         let (result, error) = match past.outcome.map(|outcome| outcome.taken) {
             Some(Taken::Outcome(Outcome::Ok(payload))) => (whole(payload)?, None),
             Some(Taken::Outcome(Outcome::Err(failure))) => (None, Some(failure)),
             Some(Taken::Slept) | None => (None, None),
         };
-        Ok(Self { seq, tool, arguments, raw, refused, sleep_until, order, at, result, error })
+        Ok(Self { seq, tool, arguments, raw, refused, sleep_until, order, made, at, result, error })
     }
 
     fn past(self) -> Result<PastCall, CassetteError> {
@@ -152,7 +157,7 @@ impl CassetteCall {
             (None, None, _) => None,
         };
         let outcome = match (self.order, self.at, taken) {
-            (Some(order), Some(at), Some(taken)) => Some(PastOutcome { order, at, taken }),
+            (Some(order), Some(at), Some(taken)) => Some(PastOutcome { order, made: self.made, at, taken }),
             (None, None, None) | (None, None, Some(Taken::Slept)) => None,
             _ => return wrong("`order`, `at` and a `result` or an `error` go together"),
         };

@@ -376,8 +376,13 @@ fn bounded(mut error: RunError, limits: &Limits) -> RunError {
 
 /// Workers and servers fail with anything, too. A failure is kept in its record, never as a blob:
 /// one that no journal message can hold would be refused for ever, and its run would never go on.
+/// Cut to what a journal holds. One that has been cut stays as it is.
 pub(crate) fn bounded_failure(mut failure: ToolFailure, limits: &Limits) -> ToolFailure {
-    cut(&mut failure.message, limits.log_line_bytes);
+    /// Of what is added to a message.
+    const LONGEST_NOTE: usize = 256;
+    if failure.message.len() > limits.log_line_bytes + LONGEST_NOTE {
+        cut(&mut failure.message, limits.log_line_bytes);
+    }
     let (bytes, depth) = failure.details.as_ref().map_or((0, 0), |details| (details.len(), details.depth()));
     if bytes > limits.inline_bytes || depth > limits.result_depth {
         failure.details = None;

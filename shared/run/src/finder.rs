@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use rewind_model::{Json, Payload, Seq, Timestamp};
-use serde_json::Value;
+use rewind_model::{Seq, Timestamp};
 
-use crate::{Call, History, Made, NewCall, Origin, PastCall, Run};
+use crate::{
+    Call, History, Made, NewCall, Origin, Run,
+    history::outcome_unknown,
+    identity::{same_but_for_order, same_but_for_raw},
+};
 
 /// Finds where the outcome of each new call comes from, in the order in which the script makes them.
 #[derive(Debug)]
@@ -14,7 +17,9 @@ pub(crate) struct Finder<'a> {
     /// Of a fork, none: of a cassette.
     fork: bool,
     diverged: bool,
-    used: BTreeSet<Seq>,
+    /// By calls before, and by those of this turn.
+    used: &'a BTreeSet<Seq>,
+    used_now: BTreeSet<Seq>,
 }
 
 /// What is to be recorded about a call because of the history.
@@ -27,9 +32,9 @@ pub(crate) struct Found {
 }
 
 impl<'a> Finder<'a> {
-    pub(crate) fn new(history: &'a History, run: &Run) -> Self {
-        let fork = run.spec().and_then(|spec| spec.past.as_ref()).is_some_and(|past| past.forked_from.is_some());
-        Self { history, fork, diverged: run.diverged(), used: run.used_origins().clone() }
+    pub(crate) fn new(history: &'a History, run: &'a Run) -> Self {
+        let (used, used_now) = (run.used_origins(), BTreeSet::new());
+        Self { history, fork: run.is_fork(), diverged: run.diverged(), used, used_now }
     }
 
     /// Marks the call with its origin.
@@ -43,8 +48,18 @@ impl<'a> Finder<'a> {
             return Found::default();
         }
         let Some(past) = self.history.calls.get(&new.seq) else { return Found::default() };
-        let same = past.made.is(&new.call) && matches!(past.made, Made::Refused { .. }) == refused;
+        let is = past.made.is(&new.call) || same_but_for_order(&past.made, &new.call);
+        let same = is && matches!(past.made, Made::Refused { .. }) == refused;
         if !same {
+            if let Call::Tool { tool, terms, .. } = &new.call
+                && terms.at_most_once
+                && past.outcome.is_some()
+                && same_but_for_raw(&past.made, &new.call)
+            {
+                let why =
+                    "the run that this one is a fork of made the same call, and asked for its result in another form";
+                new.refused = new.refused.take().or_else(|| Some(outcome_unknown(tool, why)));
+            }
             let first = !std::mem::replace(&mut self.diverged, true);
             return Found { differs: first.then(|| past.made.describe()), then: None };
         }
@@ -63,43 +78,27 @@ impl<'a> Finder<'a> {
         same.and_then(|past| past.outcome.as_ref()).map_or(script_time, |outcome| outcome.at.max(script_time))
     }
 
+    /// The calls before `seq` that have outcomes to be taken.
+    fn all_before(&self, seq: Seq) -> impl Iterator<Item = Seq> {
+        let before = self.history.calls.range(..seq);
+        let taken = before.filter(|(_, past)| past.outcome.is_some() && matches!(past.made, Made::Call(_)));
+        taken.map(|(seq, _)| *seq)
+    }
+
     /// The call of the same number if it is the same, otherwise the first one that is and was not used.
     fn on_cassette(&mut self, seq: Seq, call: &Call) -> Origin {
-        let fits = |(number, past): &(&Seq, &PastCall)| {
-            past.outcome.is_some()
-                && matches!(past.made, Made::Call(_))
-                && (past.made.is(call) || same_but_for_order(&past.made, call))
-                && !self.used.contains(number)
+        let own = self.history.calls.get(&seq).filter(|past| {
+            matches!(past.made, Made::Call(_)) && (past.made.is(call) || same_but_for_order(&past.made, call))
+        });
+        let used = |seq: Seq| self.used.contains(&seq) || self.used_now.contains(&seq);
+        let found = match own {
+            // A script that has done the same so far gets what it got there, also if that is nothing.
+            Some(past) if past.outcome.is_none() && self.all_before(seq).all(&used) => None,
+            Some(past) if past.outcome.is_some() && !used(seq) => Some(seq),
+            Some(_) | None => self.history.index().first(call, used),
         };
-        let own = self.history.calls.get_key_value(&seq).filter(fits);
-        match own.or_else(|| self.history.calls.iter().find(fits)) {
-            Some((number, _)) => {
-                self.used.insert(*number);
-                Origin::Past(*number)
-            }
-            None => Origin::Nothing,
-        }
+        let Some(found) = found else { return Origin::Nothing };
+        self.used_now.insert(found);
+        Origin::Past(found)
     }
-}
-
-/// A cassette that went through other programs has its members in another order.
-fn same_but_for_order(made: &Made, now: &Call) -> bool {
-    let (
-        Made::Call(Call::Tool { tool, arguments: Payload::Inline(then), raw, .. }),
-        Call::Tool { tool: tool_now, arguments: Payload::Inline(arguments), raw: raw_now, .. },
-    ) = (made, now)
-    else {
-        return false;
-    };
-    let bytes = |json: &Json| {
-        let mut bytes = json.as_str().as_bytes().to_vec();
-        bytes.sort_unstable();
-        bytes
-    };
-    let values = || Some((then.to::<Value>().ok()?, arguments.to::<Value>().ok()?));
-    // The bytes tell numbers apart that are the same double.
-    (tool, raw) == (tool_now, raw_now)
-        && then.len() == arguments.len()
-        && bytes(then) == bytes(arguments)
-        && values().is_some_and(|(then, now)| then == now)
 }

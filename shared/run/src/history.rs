@@ -1,11 +1,11 @@
 //! What became of calls that were made before: in the run that this one is a fork of, or on a cassette.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::OnceLock};
 
 use rewind_model::{Digest, ErrorCode, Limits, Outcome, Payload, RunId, Seq, Timestamp, ToolFailure, ToolName};
 use serde::{Deserialize, Serialize};
 
-use crate::{Call, Delivered, Delivery, IllegalRecord, Phase, Record, Run};
+use crate::{Call, Delivered, Delivery, IllegalRecord, Phase, Record, Run, identity::Index};
 
 /// The calls of a run by their numbers, kept as one document beside the journal of the run that takes their
 /// outcomes over: it needs nothing else of the run that they are from.
@@ -14,7 +14,27 @@ pub struct History {
     /// Version of the document: 1.
     pub v: u8,
     pub calls: BTreeMap<Seq, PastCall>,
+    #[serde(skip)]
+    index: Lazy,
 }
+
+/// [`Index`] of a history, from when it is first asked for. No part of what the history is.
+#[derive(Debug, Default)]
+struct Lazy(OnceLock<Index>);
+
+impl Clone for Lazy {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for Lazy {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Lazy {}
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastCall {
@@ -39,6 +59,10 @@ pub enum Made {
 pub struct PastOutcome {
     /// Its place among the outcomes, as the script got them.
     pub order: u32,
+    /// Number of calls that the script had made by then: those of one number it got together. Absent in documents
+    /// of older builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made: Option<Seq>,
     /// Script time from there on.
     pub at: Timestamp,
     pub taken: Taken,
@@ -74,10 +98,11 @@ pub enum HistoryError {
 
 impl History {
     pub fn new() -> Self {
-        Self { v: 1, calls: BTreeMap::new() }
+        Self { v: 1, calls: BTreeMap::new(), index: Lazy::default() }
     }
 
-    /// What the run that `records` make has done so far. `past`: what it took outcomes from itself.
+    /// What the run that `records` make has done so far. `past`: what it took outcomes from itself, and if it is a
+    /// fork, what it would have taken later on.
     ///
     /// A call that must not be made twice, and that may have been sent, has the outcome that nobody knows.
     ///
@@ -88,46 +113,57 @@ impl History {
         let before = records.iter().take_while(|record| !matches!(record, Record::Ended { .. }));
         let run = Run::of(id, Limits::DEFAULT, before)?;
         let mut history = Self::new();
-        let mut order = 0..;
+        let (mut made, mut order) = (0, 0..);
         for record in records {
             match record {
-                Record::Called { seq, call, .. } => history.add(*seq, Made::Call(call.clone())),
+                Record::Called { seq, call, .. } => {
+                    made = *seq;
+                    history.add(*seq, Made::Call(call.clone()));
+                }
                 Record::Refused { seq, tool, arguments, .. } => {
+                    made = *seq;
                     history.add(*seq, Made::Refused { tool: tool.clone(), arguments: *arguments });
                 }
                 _ => {}
             }
             if let Some(Delivery { seq, at, value }) = Delivery::of(record) {
-                history.end(seq, PastOutcome { order: order.next().unwrap_or(u32::MAX), at, taken: value.into() });
+                let order = order.next().unwrap_or(u32::MAX);
+                history.end(seq, PastOutcome { order, made: Some(made), at, taken: value.into() });
             }
         }
-        let inherited = |call: &Call| match (call.origin(), past) {
-            (Some(Origin::Past(seq)), Some(past)) => past.calls.get(&seq).and_then(|call| call.outcome.as_ref()),
-            _ => None,
-        };
-        let mut waiting: Vec<_> = run.outstanding().iter().collect();
-        waiting.sort_by_key(|(_, pending)| inherited(&pending.call).map_or(u32::MAX, |outcome| outcome.order));
-        for (seq, pending) in waiting {
-            let mut at = run.script_time();
-            let taken = match (pending.phase, &pending.call) {
-                (Phase::Recorded, call) => inherited(call).map(|outcome| {
-                    at = at.max(outcome.at);
-                    outcome.taken.clone()
-                }),
-                (
-                    Phase::Sent { .. } | Phase::Elsewhere { .. } | Phase::Unknown { .. } | Phase::Deferred { .. },
-                    Call::Tool { tool, terms, .. },
-                ) if terms.at_most_once => {
-                    let why = "it was being done when the run was forked";
-                    Some(Taken::Outcome(Outcome::Err(outcome_unknown(tool, why))))
-                }
-                _ => None,
-            };
-            if let Some(taken) = taken {
-                history.end(*seq, PastOutcome { order: order.next().unwrap_or(u32::MAX), at, taken });
-            }
+        let mut later: Vec<(Seq, PastOutcome)> = history.inherit(&run, records, past);
+        later.extend(unknown(&run));
+        later.sort_by_key(|(_, outcome)| outcome.order);
+        for (seq, outcome) in later {
+            let (order, at) = (order.next().unwrap_or(u32::MAX), outcome.at.max(run.script_time()));
+            history.end(seq, PastOutcome { order, at, ..outcome });
         }
         Ok(history)
+    }
+
+    /// The outcomes that the run was yet to take from its own past. Calls that it had not come to yet are added: it
+    /// would have taken their outcomes, too, as long as it did not part from its past, and of those that must not be
+    /// made twice even then.
+    fn inherit(&mut self, run: &Run, records: &[Record], past: Option<&History>) -> Vec<(Seq, PastOutcome)> {
+        let Some(past) = past else { return Vec::new() };
+        let waiting = run.outstanding().iter().filter(|(_, pending)| pending.phase == Phase::Recorded);
+        let mut outcomes: Vec<_> = waiting
+            .filter_map(|(seq, pending)| match pending.call.origin() {
+                Some(Origin::Past(origin)) => Some((*seq, past.calls.get(&origin)?.outcome.clone()?)),
+                Some(Origin::Nothing) | None => None,
+            })
+            .collect();
+        if run.is_fork() {
+            let parted = records.iter().any(|record| matches!(record, Record::Diverged { now: Some(_), .. }));
+            for (seq, call) in past.calls.range(run.made() + 1..) {
+                if parted && !call.is_at_most_once() {
+                    continue;
+                }
+                self.calls.insert(*seq, PastCall { made: call.made.clone(), outcome: None });
+                outcomes.extend(call.outcome.clone().map(|outcome| (*seq, outcome)));
+            }
+        }
+        outcomes
     }
 
     fn add(&mut self, seq: Seq, made: Made) {
@@ -138,6 +174,20 @@ impl History {
         if let Some(call) = self.calls.get_mut(&seq) {
             call.outcome = Some(outcome);
         }
+    }
+
+    /// Outcomes that somebody has written by hand may have any numbers: afterwards they follow one another.
+    pub(crate) fn renumber(&mut self) {
+        let mut outcomes: Vec<_> = self.calls.iter_mut().collect();
+        outcomes.retain(|(_, call)| call.outcome.is_some());
+        outcomes.sort_by_key(|(seq, call)| (call.outcome.as_ref().map(|outcome| outcome.order), **seq));
+        for (order, (_, call)) in (0..).zip(outcomes) {
+            call.outcome.iter_mut().for_each(|outcome| outcome.order = order);
+        }
+    }
+
+    pub(crate) fn index(&self) -> &Index {
+        self.index.0.get_or_init(|| Index::of(&self.calls))
     }
 
     /// The blobs that it names.
@@ -157,6 +207,7 @@ impl History {
 
     /// The arguments and results that it holds.
     pub fn payloads_mut(&mut self) -> impl Iterator<Item = &mut Payload> {
+        self.index = Lazy::default();
         self.calls.values_mut().flat_map(|PastCall { made, outcome }| {
             let arguments = match made {
                 Made::Call(Call::Tool { arguments, .. }) => Some(arguments),
@@ -195,6 +246,12 @@ impl History {
 impl Default for History {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl PastCall {
+    fn is_at_most_once(&self) -> bool {
+        matches!(&self.made, Made::Call(call) if call.terms().at_most_once)
     }
 }
 
@@ -237,6 +294,22 @@ pub(crate) fn describe(call: &Call) -> String {
         }
         Call::Sleep { until, .. } => format!("sleep until {until}"),
     }
+}
+
+/// What must not be made twice, and is with a tool.
+fn unknown(run: &Run) -> impl Iterator<Item = (Seq, PastOutcome)> + '_ {
+    run.outstanding().iter().filter_map(|(seq, pending)| match (pending.phase, &pending.call) {
+        (
+            Phase::Sent { .. } | Phase::Elsewhere { .. } | Phase::Unknown { .. } | Phase::Deferred { .. },
+            Call::Tool { tool, terms, .. },
+        ) if terms.at_most_once => {
+            let why = "it was being done when the run was forked";
+            let taken = Taken::Outcome(Outcome::Err(outcome_unknown(tool, why)));
+            let (order, made) = (u32::MAX, Some(run.made()));
+            Some((*seq, PastOutcome { order, made, at: run.script_time(), taken }))
+        }
+        _ => None,
+    })
 }
 
 fn short(digest: &Digest) -> String {

@@ -12,6 +12,7 @@ mod delivery;
 mod entry;
 mod finder;
 mod history;
+mod identity;
 mod nearest;
 mod record;
 mod replay;

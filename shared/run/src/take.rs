@@ -60,25 +60,22 @@ impl Run {
     /// The outcomes from the `first` one on that the script had got before it made its next call: it has to get
     /// them before a call of it is refused, and before it ends.
     fn taken_together(&self, at: Timestamp, first: u32, history: &History) -> Vec<Record> {
-        let mut later = history.calls.range(self.made() + 1..).peekable();
-        let end = match later.peek() {
-            None => u32::MAX,
-            Some(_) => later
-                .find_map(|(_, call)| match (&call.made, &call.outcome) {
-                    (Made::Refused { .. }, Some(outcome)) => Some(outcome.order),
-                    _ => None,
-                })
-                .unwrap_or(0),
-        };
         let waiting = self.outstanding().iter().filter(|(_, pending)| pending.phase == Phase::Recorded);
-        let mut waiting: Vec<_> = waiting
-            .filter_map(|(seq, pending)| Some((past(history, pending)?.order, *seq, pending)))
-            .filter(|(order, ..)| *order == first || *order < end)
-            .collect();
-        waiting.sort_by_key(|(order, seq, _)| (*order, *seq));
+        let mut waiting: Vec<_> =
+            waiting.filter_map(|(seq, pending)| Some((past(history, pending)?, *seq, pending))).collect();
+        waiting.sort_by_key(|(outcome, seq, _)| (outcome.order, *seq));
+        let end = match waiting.first().and_then(|(outcome, ..)| outcome.made) {
+            Some(made) => waiting
+                .iter()
+                .find_map(|(outcome, ..)| (outcome.made != Some(made)).then_some(outcome.order))
+                .unwrap_or(u32::MAX),
+            None => self.end_of_turn(history),
+        };
+        let waiting = waiting.into_iter().map(|(outcome, seq, pending)| (outcome.order, seq, pending));
+        let waiting = waiting.filter(|(order, ..)| *order == first || *order < end);
         let mut then = self.script_time();
         // One that is missing is of a call that is yet to be made.
-        (first..)
+        (first..=u32::MAX)
             .zip(waiting)
             .take(TAKEN_TOGETHER)
             .take_while(|(order, (is, ..))| order == is)
@@ -92,6 +89,19 @@ impl Run {
             .collect()
     }
 
+    /// Where a history does not say what the script got together: what it got before its next call that was refused.
+    fn end_of_turn(&self, history: &History) -> u32 {
+        let mut later = history.calls.range(self.made() + 1..).peekable();
+        if later.peek().is_none() {
+            return u32::MAX;
+        }
+        let refused = later.find_map(|(_, call)| match (&call.made, &call.outcome) {
+            (Made::Refused { .. }, Some(outcome)) => Some(outcome.order),
+            _ => None,
+        });
+        refused.unwrap_or(0)
+    }
+
     /// `None`: it gets none.
     fn turn(&self, history: &History, pending: &Pending) -> Option<Turn> {
         match (past(history, pending), &pending.call) {
@@ -103,7 +113,16 @@ impl Run {
 
     fn taken(&self, at: Timestamp, seq: Seq, pending: &Pending, earliest: Timestamp, history: &History) -> Record {
         let (then, taken) = match (past(history, pending), &pending.call) {
-            (Some(outcome), _) => (outcome.at, outcome.taken.clone()),
+            (Some(outcome), _) => {
+                let taken = match outcome.taken.clone() {
+                    // A cassette may have been written by anybody.
+                    Taken::Outcome(Outcome::Err(failure)) => {
+                        Taken::Outcome(Outcome::Err(bounded_failure(failure, &self.limits)))
+                    }
+                    taken => taken,
+                };
+                (outcome.at, taken)
+            }
             (None, Call::Sleep { until, .. }) => (*until, Taken::Slept),
             (None, Call::Tool { tool, arguments, raw, .. }) => {
                 let message = format!("{tool} was called, and {}", nearest(history, tool, arguments, *raw));
@@ -121,15 +140,14 @@ impl Run {
         if self.is_fork() { self.script_time() } else { Timestamp::default() }
     }
 
-    fn is_fork(&self) -> bool {
+    pub(crate) fn is_fork(&self) -> bool {
         self.spec().and_then(|spec| spec.past.as_ref()).is_some_and(|past| past.forked_from.is_some())
     }
 
     /// The script ended, and what it is a fork of had gone on with another call.
     pub(crate) fn ended_early(&self, at: Timestamp, history: &History) -> Option<Record> {
-        let fork = self.spec().and_then(|spec| spec.past.as_ref()).is_some_and(|past| past.forked_from.is_some());
         let seq = self.made() + 1;
-        let then = history.calls.get(&seq).filter(|_| fork && !self.diverged())?.made.describe();
+        let then = history.calls.get(&seq).filter(|_| self.is_fork() && !self.diverged())?.made.describe();
         Some(Record::Diverged { at, seq, then: Some(then), now: None })
     }
 

@@ -106,7 +106,7 @@ fn recorded(calls: &[(Call, Option<(u32, &str)>)]) -> History {
                 Call::Tool { .. } => Taken::Outcome(Outcome::Ok(inline(text))),
                 Call::Sleep { .. } => Taken::Slept,
             };
-            PastOutcome { order, at: at(-400 + i64::from(order)), taken }
+            PastOutcome { order, made: None, at: at(-400 + i64::from(order)), taken }
         });
         history.calls.insert(seq, PastCall { made: Made::Call(call.clone()), outcome });
     }
@@ -373,8 +373,40 @@ fn a_payload_that_is_not_at_hand_is_named() {
     let mut history = recorded(&[(named("a.x", "1"), Some((0, "1"))), (named("a.x", "1"), Some((1, "1")))]);
     assert_eq!(history.payloads_mut().count(), 4);
     history.calls.get_mut(&2).expect("call 2").outcome =
-        Some(PastOutcome { order: 1, at: at(0), taken: Taken::Outcome(Outcome::Ok(blob)) });
+        Some(PastOutcome { order: 1, made: None, at: at(0), taken: Taken::Outcome(Outcome::Ok(blob)) });
     let clock = Clock { seed: RunId::of_bytes(b"run"), started: at(0) };
     let refused = Cassette::new(RunId::of_bytes(b"run"), ToolsetId::of_bytes(b"t"), clock, Json::null(), history);
     assert_eq!(refused, Err(CassetteError::NotInline(2)));
+}
+
+/// Of two equal calls the script waited for the one that got something.
+#[test]
+fn a_call_that_got_nothing_does_not_get_what_a_later_one_got() {
+    let history = recorded(&[(named("a.x", "1"), None), (named("a.x", "1"), Some((0, "10")))]);
+    let got = gets(&mut run(), &history, vec![named("a.x", "1"), named("a.x", "1")]);
+    assert_eq!((got[0].0, &got[0].2), (2, &Delivered::Value(inline("10"))));
+    assert!(message(&got[1].2).contains("recorded once less"), "{got:?}");
+}
+
+/// A person may have written any number, and any failure.
+#[test]
+fn the_largest_order_and_the_longest_failure_are_taken() {
+    let call = |seq: u32, order: u32| {
+        serde_json::json!({"seq": seq, "tool": "a.x", "arguments": seq, "order": order, "at": "2026-01-01T00:00:00Z",
+            "error": {"code": "timeout", "message": "x".repeat(5_000_000), "retryable": false, "details": "y".repeat(5_000_000)}})
+    };
+    let cassette = serde_json::json!({
+        "rewind_cassette": 1, "run": fixtures::run_id(), "toolset": fixtures::spec().toolset,
+        "clock": {"seed": fixtures::run_id(), "started": "2026-01-01T00:00:00Z"}, "input": null,
+        "calls": [call(1, u32::MAX), call(2, u32::MAX), call(3, 7)],
+    });
+    let cassette: Cassette = serde_json::from_value(cassette).expect("a cassette");
+    let history = cassette.history().expect("well-formed");
+    let mut run = run();
+    let got = gets(&mut run, &history, vec![named("a.x", "1"), named("a.x", "2"), named("a.x", "3")]);
+    assert_eq!(got.iter().map(|(seq, ..)| *seq).collect::<Vec<_>>(), [3, 1, 2]);
+    for (_, _, delivered) in got {
+        let Delivered::Failure(failure) = delivered else { panic!("a failure") };
+        assert!(failure.message.len() < 100_000 && failure.details.is_none(), "{} bytes", failure.message.len());
+    }
 }

@@ -91,7 +91,7 @@ fn a_script_that_throws_has_failed() {
 #[test]
 fn results_that_are_at_hand_are_used() {
     let call = named("a.x", "1");
-    let outcome = PastOutcome { order: 0, at: at(5), taken: Taken::Outcome(Outcome::Ok(inline("10"))) };
+    let outcome = PastOutcome { order: 0, made: None, at: at(5), taken: Taken::Outcome(Outcome::Ok(inline("10"))) };
     let mut history = History::new();
     history.calls.insert(7, PastCall { made: Made::Call(call.clone()), outcome: Some(outcome) });
     let mut run = plan();

@@ -20,7 +20,7 @@ pub(crate) fn history() -> History {
     ];
     let mut history = History::new();
     for (seq, (made, taken)) in (1..).zip(calls) {
-        let outcome = taken.map(|taken| PastOutcome { order: 10 - seq, at: moment(seq), taken });
+        let outcome = taken.map(|taken| PastOutcome { order: 10 - seq, made: None, at: moment(seq), taken });
         history.calls.insert(seq, PastCall { made, outcome });
     }
     history
