@@ -1,9 +1,15 @@
 //! Payloads too large for a message, in an object store under their SHA-256.
 
+use std::time::Duration;
+
 use async_nats::jetstream::object_store::InfoErrorKind;
 use rewind_model::{Digest, Json, Payload, RunId};
 
 use crate::{Bus, BusError, error::unavailable, names};
+
+/// How often, and for how long, a blob that is missing is waited for.
+const MISSED: usize = 3;
+const PUT_BACK: Duration = Duration::from_millis(500);
 
 impl Bus {
     /// Stores `bytes` under their digest, unless they are there already. Its use has been noted.
@@ -90,8 +96,15 @@ impl Bus {
     /// As [`Bus::payload_json`], however long NATS is away.
     ///
     /// # Errors
-    /// When there is no such blob, or it is no JSON.
+    /// When there is no such blob, also after a moment, or it is no JSON.
     pub async fn payload_json_surely(&self, payload: &Payload) -> Result<Json, BusError> {
+        for _ in 0..MISSED {
+            match self.retry("read a blob", || self.payload_json(payload)).await {
+                // Whoever removes one that is in use again puts it back.
+                Err(BusError::BlobMissing(_)) => tokio::time::sleep(PUT_BACK).await,
+                done => return done,
+            }
+        }
         self.retry("read a blob", || self.payload_json(payload)).await
     }
 

@@ -4,6 +4,7 @@
 
 mod config;
 mod context;
+mod failing;
 mod library;
 mod node;
 mod observer;

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     context::Context,
+    failing::Failing,
     run::{Arguments as RunArguments, Begin, Mail, Mailbox, RunActor, RunMessage},
 };
 
@@ -24,9 +25,6 @@ use crate::{
 const SWEEP: Duration = Duration::from_secs(30);
 /// How often a shard looks whether its connection is a new one.
 const RECONNECTED: Duration = Duration::from_millis(500);
-/// Before a run that failed in this node is begun again; twice as long each time, up to the second.
-const AGAIN: Duration = Duration::from_secs(1);
-const AGAIN_AT_MOST: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(crate) enum ShardMessage {
@@ -41,6 +39,10 @@ pub(crate) enum ShardMessage {
         actor: ActorId,
         /// How much mail it had taken by then.
         heard: u64,
+    },
+    /// Something of the run came into its journal, after it had failed here.
+    WentOn {
+        run: RunId,
     },
     BeginAgain {
         run: RunId,
@@ -66,9 +68,7 @@ pub(crate) struct State {
     /// Runs that were without a wake source at the last sweep: only the second time is one forgotten,
     /// since a run that is just being woken is without, too.
     suspects: Vec<RunId>,
-    /// Runs that failed in this node, and how long they were left alone after the last time. What they
-    /// were at is nobody's until they are begun again.
-    failing: HashMap<RunId, Duration>,
+    failing: Failing,
     pumps: JoinSet<()>,
 }
 
@@ -94,7 +94,7 @@ impl Actor for ShardActor {
             runs: HashMap::new(),
             by_actor: HashMap::new(),
             suspects: Vec::new(),
-            failing: HashMap::new(),
+            failing: Failing::default(),
             pumps: JoinSet::new(),
         })
     }
@@ -111,9 +111,11 @@ impl Actor for ShardActor {
             ShardMessage::CommandsEnded => state.take_commands(&myself).await?,
             ShardMessage::Sweep => state.sweep(&myself).await?,
             ShardMessage::Forget { run, actor, heard } => state.forget(&run, actor, heard),
+            ShardMessage::WentOn { run } => state.failing.remove(&run),
             ShardMessage::BeginAgain { run } => {
+                let mailbox = state.failing.begin(&run).unwrap_or_default();
                 if !state.runs.contains_key(&run) {
-                    state.begin(&myself, run, Begin::Again, Mailbox::default()).await?;
+                    state.begin(&myself, run, Begin::Again, mailbox).await?;
                 }
             }
         }
@@ -130,8 +132,7 @@ impl Actor for ShardActor {
             SupervisionEvent::ActorFailed(actor, error) => {
                 if let Some(run) = state.remove(actor.get_id()) {
                     tracing::error!(%run, %error, "a run failed in this node; it is begun again from its journal");
-                    let wait = state.failing.get(&run).map_or(AGAIN, |wait| (*wait * 2).min(AGAIN_AT_MOST));
-                    state.failing.insert(run.clone(), wait);
+                    let wait = state.failing.add(run.clone());
                     myself.send_after(wait, || ShardMessage::BeginAgain { run });
                 }
             }
@@ -227,10 +228,11 @@ impl State {
                 }
             }
             None => {
+                let Some(mail) = self.failing.keep(&run, mail) else { return Ok(()) };
                 let mailbox = Mailbox::default();
                 // The run begins with whatever is in its box.
                 let _ = mailbox.put(mail);
-                let begin = if self.failing.contains_key(&run) { Begin::Again } else { begin };
+                let begin = if self.failing.contains(&run) { Begin::Again } else { begin };
                 self.begin(myself, run, begin, mailbox).await?;
             }
         }
@@ -251,6 +253,7 @@ impl State {
             mailbox: mailbox.clone(),
             shard: myself.clone(),
             begin,
+            failed: self.failing.contains(&run),
         };
         let (actor, _) = RunActor::spawn_linked(None, RunActor, arguments, myself.get_cell()).await?;
         self.by_actor.insert(actor.get_id(), run.clone());
@@ -266,7 +269,6 @@ impl State {
         if live.actor.get_id() == actor && live.mailbox.received() == heard {
             let _ = live.actor.send_message(RunMessage::Stop);
             self.remove(actor);
-            self.failing.remove(run);
         }
     }
 
@@ -297,7 +299,7 @@ impl State {
             (Err(_), _) | (_, Err(_)) => return Ok(()),
         };
         let forgotten = |Listed { run, summary, .. }: &Listed| match summary.status {
-            _ if self.runs.contains_key(run) || self.failing.contains_key(run) => false,
+            _ if self.runs.contains_key(run) || self.failing.is_left_alone(run) => false,
             RunStatus::Queued | RunStatus::Running => true,
             RunStatus::Waiting => !self.is_awaited(run, summary, &sources),
             RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => false,

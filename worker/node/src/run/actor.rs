@@ -52,6 +52,8 @@ pub(crate) struct Arguments {
     pub(crate) mailbox: Mailbox,
     pub(crate) shard: ActorRef<ShardMessage>,
     pub(crate) begin: Begin,
+    /// It did so in this node, and has not gone on since.
+    pub(crate) failed: bool,
 }
 
 /// What the actor holds of its run; the truth is in the journal.
@@ -70,6 +72,8 @@ pub(crate) struct State {
     heard: u64,
     turn: u64,
     idle_check: bool,
+    /// It failed here; the shard waits to hear that it goes on.
+    failed: bool,
 }
 
 impl Actor for RunActor {
@@ -78,7 +82,7 @@ impl Actor for RunActor {
     type Arguments = Arguments;
 
     async fn pre_start(&self, myself: ActorRef<RunMessage>, given: Arguments) -> Result<State, ActorProcessingErr> {
-        let Arguments { context, epoch, run, mailbox, shard, begin } = given;
+        let Arguments { context, epoch, run, mailbox, shard, begin, failed } = given;
         myself.send_message(RunMessage::Begin(begin))?;
         let hands = Hands::new(context.clone(), mailbox.clone(), myself);
         Ok(State {
@@ -93,6 +97,7 @@ impl Actor for RunActor {
             heard: 0,
             turn: 0,
             idle_check: false,
+            failed,
         })
     }
 
@@ -121,7 +126,8 @@ impl State {
         let _permit = context.loading.acquire().await;
         loop {
             self.turn += 1;
-            match self.try_begin(&begin).await {
+            let begun = self.try_begin(&begin).await;
+            match self.unless_lost(begun).await {
                 Err(TurnError::Bus(BusError::Fenced { .. })) => {
                     // Somebody has appended meanwhile: read what it is.
                     begin = match begin {
@@ -153,10 +159,7 @@ impl State {
         };
         let mut live = match Live::load(&self.context, &self.id, &entries).await {
             Err(TurnError::Library(why @ LibraryError::Missing(_))) => {
-                live::end_unloadable(&self.context, &self.id, &entries, self.epoch, &why).await?;
-                self.open_mail();
-                self.acknowledge().await;
-                return Ok(());
+                return self.end_broken(&entries, &why.to_string()).await;
             }
             loaded => loaded?,
         };
@@ -180,7 +183,8 @@ impl State {
             self.turn += 1;
             // It was let go of, and mail has come all the same: its journal says whose it is.
             let Some(live) = self.live.take() else { return self.begin(Begin::Journal).await };
-            match self.turn_with(live, Draft::default()).await {
+            let turn = self.turn_with(live, Draft::default()).await;
+            match self.unless_lost(turn).await {
                 Ok(()) => {}
                 Err(TurnError::Bus(BusError::Fenced { .. })) => self.begin(Begin::Journal).await?,
                 Err(error) => return Err(error),
@@ -192,10 +196,34 @@ impl State {
     async fn go_on(&mut self) -> Result<(), TurnError> {
         self.turn += 1;
         let Some(live) = self.live.take() else { return Ok(()) };
-        match self.turn_with(live, Draft::default()).await {
+        let turn = self.turn_with(live, Draft::default()).await;
+        match self.unless_lost(turn).await {
             Err(TurnError::Bus(BusError::Fenced { .. })) => self.begin(Begin::Journal).await,
             done => done,
         }
+    }
+
+    /// A turn that failed because something of the run is gone for ever is its last one.
+    async fn unless_lost(&mut self, turn: Result<(), TurnError>) -> Result<(), TurnError> {
+        let Err(
+            TurnError::Library(LibraryError::Bus(why @ BusError::BlobMissing(_)))
+            | TurnError::Bus(why @ BusError::BlobMissing(_)),
+        ) = turn
+        else {
+            return turn;
+        };
+        let entries = self.context.bus.read_surely(&self.id).await?;
+        self.end_broken(&entries, &why.to_string()).await
+    }
+
+    async fn end_broken(&mut self, entries: &[Stored], why: &str) -> Result<(), TurnError> {
+        tracing::error!(run = %self.id, why, "the run cannot go on, and is ended");
+        live::end_broken(&self.context, &self.id, entries, self.epoch, why).await?;
+        self.live = None;
+        self.hands.release();
+        self.open_mail();
+        self.acknowledge().await;
+        Ok(())
     }
 
     /// One turn: the mail, what the script makes of it, one append, its effects. If it fails, the run
@@ -215,9 +243,13 @@ impl State {
     async fn finish(&mut self, mut live: Live, mut draft: Draft) -> Result<(), TurnError> {
         if live.run.status() == RunStatus::Waiting {
             // Whoever reads that it waits may rely on its timers; one too many wakes it for nothing.
-            self.hands.arm_first(&live.run, &mut draft.effects).await;
+            self.hands.arm_first(&live.run, &mut draft.effects, Timestamp::now()).await;
         }
+        let goes_on = !draft.records.is_empty();
         live.commit(&self.context, &mut draft).await?;
+        if goes_on && std::mem::take(&mut self.failed) {
+            let _ = self.shard.send_message(ShardMessage::WentOn { run: self.id.clone() });
+        }
         self.acknowledge().await;
         if live.run.status().ended() {
             self.hands.release();

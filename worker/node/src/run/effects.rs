@@ -108,9 +108,11 @@ impl Hands {
     }
 
     /// Arms the timers among `effects` where they outlive this process, however soon they are due.
-    pub(crate) async fn arm_first(&mut self, run: &Run, effects: &mut Vec<Effect>) {
+    /// What is due by now is no timer any more.
+    pub(crate) async fn arm_first(&mut self, run: &Run, effects: &mut Vec<Effect>, now: Timestamp) {
         for effect in std::mem::take(effects) {
             match effect {
+                Effect::Arm { seq, at } if at <= now => self.reporter()(Mail::Due { seq }),
                 Effect::Arm { seq, at } => self.arm_in_stream(run, seq, at).await,
                 Effect::Dispatch { .. } | Effect::Abandon { .. } | Effect::Disarm => effects.push(effect),
             }

@@ -49,7 +49,7 @@ pub(crate) struct Live {
 /// A turn in the making: nothing of it has happened until it is appended.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
-    records: Vec<Record>,
+    pub(crate) records: Vec<Record>,
     /// Of the records.
     bytes: usize,
     pub(crate) effects: Vec<Effect>,
@@ -438,19 +438,22 @@ impl Live {
     }
 }
 
-/// Ends a run that cannot even be loaded: its toolset or script is gone from the catalog.
-pub(crate) async fn end_unloadable(
+/// Ends a run of which something is gone that it needs: its toolset or script from the catalog, a payload.
+pub(crate) async fn end_broken(
     context: &Context,
     id: &RunId,
     entries: &[Stored],
     epoch: u64,
-    why: &LibraryError,
+    why: &str,
 ) -> Result<(), TurnError> {
     let mut run = Run::of(id.clone(), context.limits, records(entries))?;
+    if run.status().ended() {
+        return Ok(());
+    }
     let created_at = records(entries).next().map(Record::at);
     let now = Timestamp::now();
     let mut last_words = Vec::new();
-    let broken = error("script_error", format!("the run cannot be loaded: {why}"));
+    let broken = error("script_error", format!("the run cannot go on: {why}"));
     for input in [Input::Adopt { node: context.id.clone(), epoch, lost: false }, Input::Broken(broken)] {
         for record in run.decide(now, input) {
             run.fold(&record)?;
