@@ -18,7 +18,7 @@ use rewind_bus::{
 use rewind_model::{Digest, RunId, RunStatus, Timestamp, ToolsetId};
 use tokio::sync::{Notify, oneshot};
 
-use crate::retention::Retention;
+use crate::{retention::Retention, webhooks::Webhooks};
 
 /// Before following is begun anew.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -188,12 +188,13 @@ impl Projection {
 
     /// Runs whose time is over, the oldest first, at most `most`. One whose parent has not ended is kept: it may
     /// not know yet how it ended.
-    pub(crate) fn over(&self, retention: Retention, now: Timestamp, most: usize) -> Vec<RunId> {
+    pub(crate) fn over(&self, retention: Retention, webhooks: &Webhooks, now: Timestamp, most: usize) -> Vec<RunId> {
         let state = self.lock();
         let over = |row: &Row| {
             let ended_at = row.summary.ended_at;
             let parent = row.summary.parent.as_ref().and_then(|parent| state.rows.get(&parent.run));
-            ended_at.is_some_and(|ended_at| retention.is_over(row.summary.status, ended_at, now))
+            let told = webhooks.may_take(row.summary.webhook);
+            ended_at.is_some_and(|ended_at| retention.is_over(row.summary.status, ended_at, told, now))
                 && parent.is_none_or(|parent| parent.summary.status.ended())
         };
         let runs = state.order.iter().filter(|position| state.rows.get(&position.run).is_some_and(over));

@@ -49,9 +49,15 @@ impl Retention {
         }
     }
 
-    /// Is the time of a run over that ended so and then?
-    pub(crate) fn is_over(self, status: RunStatus, ended_at: Timestamp, now: Timestamp) -> bool {
-        self.of(status).is_some_and(|kept| ended_at.plus(kept) <= now)
+    /// Is the time of a run over that ended so and then? `told`: for how long somebody is being told of it.
+    pub(crate) fn is_over(
+        self,
+        status: RunStatus,
+        ended_at: Timestamp,
+        told: Option<Duration>,
+        now: Timestamp,
+    ) -> bool {
+        self.of(status).is_some_and(|kept| ended_at.plus(kept.max(told.unwrap_or_default())) <= now)
     }
 
     fn plus(self, more: Duration) -> Self {
@@ -92,7 +98,7 @@ pub(crate) async fn run(app: &App, bus: &Bus, retention: Retention) {
             }
         }
         let late = if *app.cluster.leads().borrow() { Duration::ZERO } else { retention.look() * 3 };
-        let over = app.projection.over(retention.plus(late), Timestamp::now(), BATCH);
+        let over = app.projection.over(retention.plus(late), &app.webhooks, Timestamp::now(), BATCH);
         let purged = futures::stream::iter(over).map(|run| async move {
             match bus.purge_run(&run).await {
                 Ok(()) => app.projection.forget(&run),
@@ -151,10 +157,12 @@ mod tests {
             retain_scripts: day,
         };
         let at = Timestamp::from_unix_ms(0);
-        let over = |status, after| retention.is_over(status, at, at.plus(after));
+        let over = |status, after| retention.is_over(status, at, None, at.plus(after));
         assert!(!over(RunStatus::Completed, day - Duration::from_secs(1)) && over(RunStatus::Completed, day));
         assert!(!over(RunStatus::Failed, day) && over(RunStatus::Failed, 2 * day));
         assert!(over(RunStatus::Cancelled, Duration::ZERO));
+        let told = |after| retention.is_over(RunStatus::Cancelled, at, Some(day), at.plus(after));
+        assert!(!told(day / 2) && told(day), "somebody is yet to be told of it");
         assert!(!over(RunStatus::Waiting, 1_000 * day) && !over(RunStatus::Queued, 1_000 * day));
     }
 }

@@ -43,6 +43,11 @@ impl Schedule {
         self.0.get(tried.saturating_sub(1)).copied().filter(|_| few)
     }
 
+    /// From the first attempt to the last one.
+    pub(crate) fn whole(&self) -> Duration {
+        self.0.iter().sum()
+    }
+
     /// The most attempts that an event of this age can have had.
     pub(crate) fn attempts(&self, deliveries: u32) -> u32 {
         deliveries.min(u32::try_from(self.0.len() + 1).unwrap_or(u32::MAX))

@@ -1,5 +1,7 @@
 //! What the operator sets.
 
+use std::time::Duration;
+
 use anyhow::{Context, ensure};
 use rewind_secrets::Secret;
 
@@ -25,6 +27,8 @@ pub(crate) struct WebhookArgs {
     webhook_retry: Schedule,
 }
 
+const LAST_ATTEMPT: Duration = Duration::from_secs(60);
+
 /// Webhooks as this installation has them.
 #[derive(Debug)]
 pub(crate) struct Webhooks {
@@ -33,6 +37,15 @@ pub(crate) struct Webhooks {
     /// The installation's.
     pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) schedule: Schedule,
+}
+
+impl Webhooks {
+    /// How long an event of a run may be on its way; `None` when nobody is told of it.
+    pub(crate) fn may_take(&self, run_names_one: bool) -> Option<Duration> {
+        // The last attempt, and what it takes to publish an event, come on top.
+        let told = run_names_one || !self.endpoints.is_empty();
+        told.then(|| self.schedule.whole() + LAST_ATTEMPT)
+    }
 }
 
 impl WebhookArgs {
