@@ -16,8 +16,13 @@ use support::{Coordinator, Nats, SCRIPT, host_toolset, send};
 async fn the_same_toolset_has_the_same_id_which_is_the_digest_of_its_canonical_bytes() {
     let nats = Nats::start();
     let coordinator = Coordinator::start(&nats).await;
-    let (status, first) = coordinator.post("/v1/toolsets", &host_toolset()).await;
-    assert_eq!((status, &first["tools"]["host"], &first["warnings"]), (201, &json!(1), &json!([])));
+    let toolset = host_toolset();
+    let mut at_once = futures::future::join_all((0..6).map(|_| coordinator.post("/v1/toolsets", &toolset))).await;
+    at_once.sort_by_key(|(status, _)| *status);
+    let statuses: Vec<_> = at_once.iter().map(|(status, _)| *status).collect();
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 201]);
+    let first = at_once.pop().expect("six").1;
+    assert_eq!((&first["tools"]["host"], &first["warnings"]), (&json!(1), &json!([])));
     let (status, second) = coordinator.post("/v1/toolsets", &host_toolset()).await;
     assert_eq!((status, &second["id"]), (200, &first["id"]));
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use async_nats::jetstream::kv::CreateErrorKind;
 use rewind_model::{Diagnostic, Digest, Timestamp, Toolset, ToolsetId, ToolsetWarning};
 use serde::{
     Deserialize, Serialize,
@@ -65,11 +66,17 @@ impl Bus {
             why: error.to_string(),
         };
         let id = toolset.id().map_err(malformed)?;
-        let new = self.get_slot::<Digest>(&format!("toolset.{id}")).await?.is_none();
         let digest = self.keep_blob(&toolset.canonical().map_err(malformed)?).await?;
         self.put_slot(&format!("registration.{id}"), registration).await?;
-        self.put_slot(&format!("toolset.{id}"), &digest).await?;
-        Ok((id, new))
+        let slot = serde_json::to_vec(&Slot::Value(digest))
+            .map_err(|error| BusError::Malformed { what: id.to_string(), why: error.to_string() })?;
+        let bucket = self.jetstream.get_key_value(names::CATALOG).await.map_err(unavailable("open the catalog"))?;
+        // Of several who register it at once, one is the first.
+        match bucket.create(format!("toolset.{id}"), slot.into()).await {
+            Ok(_) => Ok((id, true)),
+            Err(error) if error.kind() == CreateErrorKind::AlreadyExists => Ok((id, false)),
+            Err(error) => Err(unavailable("write the catalog")(error)),
+        }
     }
 
     /// The canonical bytes of a toolset, `None` when it was never registered here.
