@@ -4,8 +4,8 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use rewind_model::{ErrorCode, Json, Outcome, Payload};
-use rewind_sdk::{Ctx, ToolError, Worker};
+use rewind_model::{ErrorCode, Json, Outcome, Payload, RunId};
+use rewind_sdk::{Answers, Ctx, Token, ToolError, Worker};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use support::{Nats, Run, failure, start, value, within};
@@ -212,4 +212,17 @@ async fn a_worker_that_is_set_up_wrong_says_so() {
         let error = wrong.run_until(std::future::pending()).await.expect_err(why);
         assert!(error.to_string().contains(why), "{error}");
     }
+}
+
+/// Days after its run was purged nobody asks for an answer any more, and nobody would remove it.
+#[tokio::test]
+async fn an_answer_to_a_run_that_was_purged_is_stored_nowhere() {
+    let nats = Nats::start().await;
+    let bus = nats.bus().await;
+    let id = RunId::of_bytes(b"a run of old");
+    bus.purge_run(&id).await.expect("purged");
+    let answers = Answers::connect(&nats.url()).await.expect("connected");
+    let token: Token = format!("later1.{id}.1.1").parse().expect("a token");
+    answers.complete(&token, &"x".repeat(400_000)).await.expect("nothing is wrong with it");
+    assert_eq!(bus.traces_of(&id).await.expect("listed"), [format!("$KV.REWIND_PURGED.{id}")]);
 }
