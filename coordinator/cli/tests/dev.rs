@@ -203,20 +203,27 @@ async fn it_starts_everything_keeps_it_running_and_stops_it_in_order() {
 }
 
 #[tokio::test]
-async fn nothing_outlives_one_that_is_killed_and_the_next_has_the_same_key() {
+async fn nothing_outlives_one_that_is_killed_and_the_next_is_found_by_the_same_key_and_url_of_nats() {
     let home = Home::new();
     let mut dev = home.start(&[], 1).await;
     let pids = dev.pids();
     dev.signal(libc::SIGKILL);
     dev.child.wait().await.unwrap();
     until(|| pids.iter().all(|pid| gone(*pid)).then_some(())).await;
-    let key = dev.state["key"].clone();
+    let [key, nats] = [&dev.state["key"], &dev.state["nats"]].map(Value::clone);
     drop(dev);
 
     let next = home.start(&[], 1).await;
-    assert_eq!(next.state["key"], key);
+    assert_eq!((&next.state["key"], &next.state["nats"]), (&key, &nats));
     assert!(next.pids().iter().all(|pid| !pids.contains(pid)));
     next.stop().await;
+
+    // Another process took the port.
+    let _taken = std::net::TcpListener::bind(nats.as_str().unwrap().split_once('@').unwrap().1).unwrap();
+    let moved = home.start(&[], 1).await;
+    assert_ne!(moved.state["nats"], nats);
+    assert!(home.text("stderr").unwrap().contains("workers need the new URL"));
+    moved.stop().await;
 }
 
 #[tokio::test]

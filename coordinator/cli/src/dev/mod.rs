@@ -105,17 +105,16 @@ fn prepare(args: &DevArgs) -> Result<Launch, DevError> {
     // Left by one that was killed: a reader would take its addresses for ours.
     StateFile::in_folder(&data).remove()?;
     let programs = Programs::find(args)?;
-    let secrets = Secrets::load_or_create(&data)?;
+    let mut secrets = Secrets::load_or_create(&data)?;
+    let log = Arc::new(Log::new(args.quiet.then(|| data.join("logs")))?);
     let listen = SocketAddr::new(args.listen.ip(), port::claim(args.listen)?);
-    let localhost = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
     let nats = Nats {
-        address: localhost(port::claim(localhost(0))?),
+        address: nats_address(&data, &mut secrets, &log)?,
         monitor: args.nats_monitor.map(|port| port::claim(localhost(port)).map(localhost)).transpose()?,
         data: data.clone(),
         sync_always: args.sync_always,
     };
     nats.write_config(&secrets)?;
-    let log = Arc::new(Log::new(args.quiet.then(|| data.join("logs")))?);
     if let Some(monitor) = nats.monitor {
         log.say(&format!("NATS monitoring at http://{monitor}"));
     }
@@ -131,6 +130,25 @@ fn prepare(args: &DevArgs) -> Result<Launch, DevError> {
         secrets,
         webhook_urls: args.webhook_urls.clone(),
     })
+}
+
+fn localhost(port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+}
+
+/// The same at each start, if it is free: workers that were given NATS's URL then find the next NATS by it.
+fn nats_address(data: &Path, secrets: &mut Secrets, log: &Log) -> Result<SocketAddr, DevError> {
+    let before = secrets.nats_port;
+    if let Some(port) = before.and_then(|port| port::claim(localhost(port)).ok()) {
+        return Ok(localhost(port));
+    }
+    let port = port::claim(localhost(0))?;
+    if let Some(before) = before {
+        log.say(&format!("another process has NATS's port {before}: it is {port} now, and workers need the new URL"));
+    }
+    secrets.nats_port = Some(port);
+    secrets.write(data)?;
+    Ok(localhost(port))
 }
 
 /// Makes the folder, readable by its owner only; its absolute path.
