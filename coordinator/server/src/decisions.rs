@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{
-    extract::{Path, State},
+    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -15,7 +15,8 @@ use rewind_run::{Call, ParkReason, Record, Verdict};
 use tokio::time::Instant;
 
 use crate::{
-    app::App, body::Body, journal_view::excerpt, projection::Position, query::Query, refusal::Refusal, run_view,
+    app::App, body::Body, journal_view::excerpt, path::Path, projection::Position, query::Query, refusal::Refusal,
+    run_view,
 };
 
 /// A request is answered after this long, whether its run's node has heard of it or not.

@@ -1,13 +1,12 @@
 //! A page for each problem: what its `type` leads to.
 
 use axum::{
-    extract::Path,
     http::header,
     response::{IntoResponse, Response},
 };
 use rewind_model::ProblemCode;
 
-use crate::refusal::Refusal;
+use crate::{path::Path, refusal::Refusal};
 
 /// What a problem means, and what to do about it; Markdown.
 #[utoipa::path(get, path = "/problems/{slug}", tag = "operation",

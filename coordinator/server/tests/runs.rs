@@ -110,6 +110,66 @@ async fn the_same_key_is_the_same_run_and_for_another_request_a_conflict() {
 }
 
 #[tokio::test]
+async fn a_key_finds_its_run_after_its_deadline() {
+    let nats = Nats::start();
+    let coordinator = Coordinator::start(&nats).await;
+    let mut body = start(&coordinator.toolset().await);
+    body["deadline"] = json!(Timestamp::now().plus(Duration::from_secs(3)).to_string());
+    let unkeyed = body.clone();
+    body["idempotency_key"] = json!("order-1");
+    let (status, first) = coordinator.post("/v1/runs", &body).await;
+    assert_eq!(status, 201, "{first}");
+    eventually("the deadline is over", || async {
+        (coordinator.post("/v1/runs", &unkeyed).await.0 == 422).then_some(())
+    })
+    .await;
+    let (status, again) = coordinator.post("/v1/runs", &body).await;
+    assert_eq!((status, &again["id"]), (200, &first["id"]), "{again}");
+    body["labels"] = json!({"a": "b"});
+    assert_eq!(coordinator.post("/v1/runs", &body).await.0, 409);
+}
+
+#[tokio::test]
+async fn a_key_finds_its_fork_after_the_source_was_purged() {
+    let nats = Nats::start();
+    let coordinator = Coordinator::start(&nats).await;
+    let bus = nats.bus().await;
+    let mut body = start(&coordinator.toolset().await);
+    body["namespace"] = json!("ada");
+    let (_, source) = coordinator.post("/v1/runs", &body).await;
+    let path = format!("/v1/runs/{}/fork", id(&source));
+    let keyed = json!({"idempotency_key": "again"});
+    let (status, fork) = coordinator.post(&path, &keyed).await;
+    assert_eq!((status, &fork["forked_from"]), (201, &source["id"]), "{fork}");
+
+    complete(&bus, &id(&source), "1").await;
+    bus.purge_run(&id(&source)).await.expect("purged");
+    assert_eq!(coordinator.post(&path, &json!({})).await.0, 410);
+    let (status, again) = coordinator.post(&path, &keyed).await;
+    assert_eq!((status, &again["id"]), (200, &fork["id"]), "{again}");
+    let (status, other) = coordinator.post(&path, &json!({"idempotency_key": "again", "input": {"id": "B"}})).await;
+    assert_eq!((status, &other["type"]), (409, &json!("/problems/idempotency-conflict")));
+
+    complete(&bus, &id(&fork), "1").await;
+    bus.purge_run(&id(&fork)).await.expect("purged");
+    assert_eq!(coordinator.post(&path, &keyed).await.0, 410);
+    let long = json!({"idempotency_key": "x".repeat(257)});
+    assert_eq!(coordinator.post(&path, &long).await.0, 422);
+}
+
+#[tokio::test]
+async fn a_recording_that_is_null_runs_nothing() {
+    let nats = Nats::start();
+    let coordinator = Coordinator::start(&nats).await;
+    let mut body = start(&coordinator.toolset().await);
+    body["cassette"] = Value::Null;
+    let (status, problem) = coordinator.post("/v1/runs", &body).await;
+    assert_eq!((status, &problem["type"]), (422, &json!("/problems/invalid-request")));
+    assert!(problem["detail"].as_str().expect("a detail").starts_with("cassette: it is null"), "{problem}");
+    assert_eq!(coordinator.get("/v1/runs").await.1["items"], json!([]));
+}
+
+#[tokio::test]
 async fn a_wrong_script_starts_nothing() {
     let nats = Nats::start();
     let coordinator = Coordinator::start(&nats).await;

@@ -68,8 +68,7 @@ impl Secrets {
     }
 
     fn to_text(&self, path: &Path) -> Result<String, DevError> {
-        serde_json::to_string_pretty(self)
-            .map_err(|error| DevError::Folder { path: path.into(), source: error.into() })
+        serde_json::to_string_pretty(self).map_err(|error| DevError::Folder { path: path.into(), source: error.into() })
     }
 
     fn new() -> Self {
