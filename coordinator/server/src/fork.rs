@@ -102,7 +102,7 @@ async fn start(app: &App, from: &RunId, request: ForkRun, headers: &HeaderMap) -
     };
     let verdict = app.checker.check(&app.store, &pinned, &learned, &script).await?;
     if !verdict.diagnostics.is_empty() {
-        return Err(Refusal::script(verdict.diagnostics.clone()));
+        return Err(Refusal::script(verdict.diagnostics.clone(), verdict.warnings.clone()));
     }
     let run = run_id(key.as_deref(), spec.namespace.as_deref(), now);
     shrink(app, from, &run, &mut history).await?;

@@ -25,6 +25,8 @@ use crate::{
 };
 
 const LONGEST_NAMESPACE: usize = 128;
+/// Workflows of a toolset that are named to who asked for another one.
+const MOST_NAMED: usize = 20;
 const MOST_LABELS: usize = 32;
 const LONGEST_LABEL_KEY: usize = 64;
 const LONGEST_LABEL_VALUE: usize = 256;
@@ -64,7 +66,7 @@ pub(crate) async fn start(app: &App, request: StartRun, headers: &HeaderMap) -> 
     let learned = pinned.learned(&app.store, &toolset).await?;
     let verdict = app.checker.check(&app.store, &pinned, &learned, &source).await?;
     if !verdict.diagnostics.is_empty() {
-        return Err(Refusal::script(verdict.diagnostics.clone()));
+        return Err(Refusal::script(verdict.diagnostics.clone(), verdict.warnings.clone()));
     }
     let past = past(app, &request, &run, now).await?;
     let spec = Spec {
@@ -163,9 +165,11 @@ async fn script(app: &App, pinned: &Pinned, request: &StartRun) -> Result<(Tools
         (Some(_), Some(_)) | (None, None) => return Err(Refusal::invalid("give either `script` or `workflow`")),
     };
     let shown: String = name.chars().take(128).collect();
-    let workflow = pinned.toolset.workflows.get(name);
-    let workflow =
-        workflow.ok_or_else(|| Refusal::invalid(format!("workflow: the toolset has no workflow {shown:?}")))?;
+    let workflow = pinned.toolset.workflows.get(name).ok_or_else(|| {
+        let known = pinned.toolset.workflows.keys().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        Refusal::invalid(format!("workflow: the toolset has no workflow {shown:?}; it has: {known}"))
+    })?;
     if let Some(schema) = &workflow.input_schema
         && let Ok((validator, _)) = Validator::new(schema, &Limits::DEFAULT)
         && let Err(violations) = validator.validate_json(request.input.as_str())

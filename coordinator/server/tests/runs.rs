@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use reqwest::Method;
 use rewind_bus::{Bus, journal::Summary};
-use rewind_model::{Json, Limits, NodeId, Payload, RunId, Timestamp};
-use rewind_run::{End, Entry, Record, Run};
+use rewind_model::{Json, Limits, NodeId, Payload, RunId, Timestamp, ToolName};
+use rewind_run::{Call, End, Entry, Record, Run, Terms};
 use serde_json::{Value, json};
 use support::{Coordinator, Nats, SCRIPT, eventually, send};
 
@@ -17,16 +17,16 @@ fn start(toolset: &str) -> Value {
 
 /// Does what a node does at the end of a run.
 async fn complete(bus: &Bus, run: &RunId, result: &str) {
+    let end = End::Completed { result: Payload::Inline(Json::parse(result).expect("JSON")) };
+    adopt(bus, run, vec![Record::Ended { at: Timestamp::now(), end }]).await;
+}
+
+/// Takes the run over, and appends `records`.
+async fn adopt(bus: &Bus, run: &RunId, mut records: Vec<Record>) {
     let stored = bus.read(run).await.expect("read");
     let last = stored.last().expect("created").sequence;
     let created_at = stored[0].entry.records[0].at();
-    let records = vec![
-        Record::Adopted { at: Timestamp::now(), node: NodeId::random(), epoch: 1 },
-        Record::Ended {
-            at: Timestamp::now(),
-            end: End::Completed { result: Payload::Inline(Json::parse(result).expect("JSON")) },
-        },
-    ];
+    records.insert(0, Record::Adopted { at: Timestamp::now(), node: NodeId::random(), epoch: 1 });
     let mut state = Run::new(run.clone(), Limits::DEFAULT);
     for record in stored.iter().flat_map(|stored| &stored.entry.records).chain(&records) {
         state.fold(record).expect("legal");
@@ -209,6 +209,46 @@ async fn a_long_poll_ends_with_the_run_or_with_its_time() {
     assert!(text.contains("\"result\":12345678901234567890123"), "not rounded: {text}");
     let (_, journal) = one.get(&format!("/v1/runs/{run_id}/journal")).await;
     assert_eq!((&journal["appends"], &journal["adoptions"][0]["epoch"]), (&json!(2), &json!(1)));
+}
+
+#[tokio::test]
+async fn calls_that_nobody_works_on_are_told_from_others() {
+    let nats = Nats::start();
+    let coordinator = Coordinator::start(&nats).await;
+    let bus = nats.bus().await;
+    let mut body = start(&coordinator.toolset().await);
+    body["namespace"] = json!("ada");
+    let (_, run) = coordinator.post("/v1/runs", &body).await;
+    let called = |seq, approval| Record::Called {
+        at: Timestamp::now(),
+        seq,
+        call: Call::Tool {
+            tool: ToolName::new("host", "lookup_order"),
+            arguments: Payload::Inline(Json::null()),
+            raw: false,
+            terms: Terms { approval, ..Terms::default() },
+            origin: None,
+        },
+    };
+    adopt(&bus, &id(&run), vec![called(1, false), called(2, true)]).await;
+    let statuses = async || {
+        let (_, journal) = coordinator.get(&format!("/v1/runs/{}/journal", id(&run))).await;
+        let calls = journal["items"].as_array().expect("calls").iter();
+        calls.map(|call| call["status"].as_str().expect("a status").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(statuses().await, ["no_worker", "parked"], "no worker was ever there");
+    let queue = bus.host_queue("lookup_order").await.expect("a queue");
+    assert_eq!(statuses().await, ["no_worker", "parked"], "none is there now");
+    let worker = tokio::spawn(async move { queue.take(1, Duration::from_secs(30)).await.map(|calls| calls.len()) });
+    eventually("a worker asks for calls", || async { (statuses().await[0] == "pending").then_some(()) }).await;
+    worker.abort();
+
+    let (status, parked) = coordinator.get(&format!("/v1/parked?run={}", id(&run))).await;
+    let [call] = &parked["items"].as_array().expect("a list")[..] else { panic!("{parked}") };
+    assert_eq!((status, &call["seq"], &call["namespace"]), (200, &json!(2), &json!("ada")));
+    let (_, none) = coordinator.get(&format!("/v1/parked?run={}&namespace=bob", id(&run))).await;
+    assert_eq!(none["items"], json!([]));
+    assert_eq!(coordinator.get(&format!("/v1/parked?run=run_{}", "0".repeat(32))).await.0, 404);
 }
 
 #[tokio::test]

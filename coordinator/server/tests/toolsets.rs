@@ -307,7 +307,7 @@ async fn without_a_valid_key_nothing_is_told() {
         details.insert(problem["detail"].to_string());
     }
     assert_eq!(details.len(), 1);
-    for open in ["/healthz", "/readyz", "/openapi.json", "/problems/busy"] {
+    for open in ["/healthz", "/readyz", "/openapi.json", "/problems/", "/problems/busy"] {
         assert_eq!(get(open).send().await.expect("an answer").status(), 200, "{open}");
     }
 }
@@ -337,6 +337,7 @@ async fn every_route_is_in_the_document_with_its_problems() {
         operations,
         [
             "GET /healthz",
+            "GET /problems/",
             "GET /problems/{slug}",
             "GET /readyz",
             "GET /v1/parked",
