@@ -263,6 +263,22 @@ async fn one_that_does_not_get_ready_says_what_is_missing() {
 }
 
 #[tokio::test]
+async fn a_part_that_cannot_run_ends_it_with_the_reason() {
+    let home = Home::new();
+    home.program("rewind-node", "echo 'error: --name: no such option'; exit 2");
+    let mut child = home.dev_command(&[]).spawn().unwrap();
+    assert_eq!(timeout(LONG, child.wait()).await.unwrap().unwrap().code(), Some(5));
+    let said = home.text("stderr").unwrap();
+    let log = home.data().canonicalize().unwrap().join("logs/node-1.log");
+    let expected = format!(
+        "error: node-1 exited with code 2 before it was ready; {} ends with\n    error: --name: no such option\n",
+        log.display()
+    );
+    assert!(said.ends_with(&expected), "{said}");
+    assert!(home.state().is_none());
+}
+
+#[tokio::test]
 async fn an_address_in_use_and_a_missing_program_are_refused_before_anything_starts() {
     let home = Home::new();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -43,15 +43,17 @@ use crate::{args::DevArgs, error::Error, exit::Exit};
 /// Runs until SIGINT, SIGTERM or SIGHUP.
 ///
 /// # Errors
-/// When something it needs is missing, the folder is in use, or not everything is ready in time.
+/// When something it needs is missing, the folder is in use, a part says that it cannot run, or not everything is
+/// ready in time.
 pub(crate) async fn run(args: DevArgs) -> Result<Exit, Error> {
     let mut signals = Signals::new().map_err(DevError::Signals)?;
     let launch = prepare(&args)?;
-    let mut parts = Parts::new(launch);
+    let (mut parts, mut failures) = Parts::new(launch);
     let state = parts.launch().state_file();
     // A signal during the start stops it: the parts started so far are stopped below.
     let outcome = tokio::select! {
         outcome = serve(&mut parts, &state, &args) => outcome,
+        Some(failure) = failures.recv() => Err(failure),
         () = signals.next() => Ok(()),
     };
     parts.launch().log.say("stopping");
@@ -93,9 +95,15 @@ async fn serve(parts: &mut Parts, state: &StateFile, args: &DevArgs) -> Result<(
 async fn start(parts: &mut Parts, nodes: u16) -> Result<(), DevError> {
     parts.start_nats();
     parts.launch().nats.wait_until_ready().await;
+    parts.nats_was_ready();
     parts.start_coordinator();
     parts.start_nodes(nodes);
-    ready::wait_until_ready(&parts.launch().api, nodes).await
+    ready::wait_until_ready(&parts.launch().api, 0).await?;
+    parts.coordinator_was_ready();
+    // The coordinator counts nodes and does not say which: they were all ready once it counts them all.
+    ready::wait_until_ready(&parts.launch().api, nodes).await?;
+    parts.nodes_were_ready();
+    Ok(())
 }
 
 /// Everything that can be refused before a process is started.
