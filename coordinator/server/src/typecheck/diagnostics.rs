@@ -15,8 +15,9 @@ pub(super) fn own(code: &str, line: u32, column: u32, message: impl Into<String>
     Diagnostic { file: SCRIPT.into(), line, column, code: code.into(), message: message.into(), hint: None }
 }
 
-/// What the compiler advises who uses a name of Node.js, which no script can.
-const INSTALL: &str = " Do you need to install type definitions for ";
+/// What the compiler advises who uses a name of Node.js or of a browser: to change what no script can.
+const ADVICE: [&str; 2] =
+    [" Do you need to install type definitions for ", " Do you need to change your target library?"];
 
 /// Reads `script.ts(3,5): error TS2345: message`, whose further lines are indented.
 pub(super) fn parse(output: &str, toolset: &Toolset) -> Vec<Diagnostic> {
@@ -33,7 +34,7 @@ pub(super) fn parse(output: &str, toolset: &Toolset) -> Vec<Diagnostic> {
         }
     }
     for diagnostic in &mut found {
-        if let Some(at) = diagnostic.message.find(INSTALL) {
+        if let Some(at) = ADVICE.iter().filter_map(|advice| diagnostic.message.find(advice)).min() {
             diagnostic.message.truncate(at);
         }
         cut(&mut diagnostic.message);
@@ -152,6 +153,8 @@ mod tests {
         let found = &parse(output, &toolset())[0];
         assert_eq!(found.message, "Cannot find name 'process'.");
         assert!(found.hint.as_ref().is_some_and(|hint| hint.contains("no Node.js")), "{found:?}");
+        let output = "script.ts(1,1): error TS2584: Cannot find name 'document'. Do you need to change your target library? Try changing the 'lib' compiler option to include 'dom'.\n";
+        assert_eq!(parse(output, &toolset())[0].message, "Cannot find name 'document'.");
     }
 
     #[test]
