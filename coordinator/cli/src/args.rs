@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{
+    Parser, Subcommand, ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use rewind_model::{Json, Key, Rendering, RunId, RunStatus, ToolsetId, parse_duration};
 
 use crate::{
@@ -12,6 +15,9 @@ use crate::{
 
 /// Where `rewind dev` keeps its data, and the client commands look for its `dev.json`.
 pub(crate) const DEFAULT_DATA: &str = ".rewind";
+
+/// Under which `--help` lists how the server is found, apart from a command's own options.
+const CONNECTION: &str = "Connection";
 
 /// Runs scripts that a language model wrote, durably.
 #[derive(Debug, Parser)]
@@ -35,13 +41,27 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClientArgs {
     /// The API's address, such as http://127.0.0.1:7346.
-    #[arg(long, value_name = "URL", env = "REWIND_API", global = true)]
+    #[arg(long, value_name = "URL", env = "REWIND_API", global = true, help_heading = CONNECTION)]
     pub(crate) api: Option<String>,
     /// The API key. Other users of the machine can see a command line: the environment is safer.
-    #[arg(long, value_name = "KEY", env = "REWIND_KEY", hide_env_values = true, global = true)]
+    #[arg(
+        long,
+        value_name = "KEY",
+        env = "REWIND_KEY",
+        hide_env_values = true,
+        global = true,
+        help_heading = CONNECTION
+    )]
     pub(crate) key: Option<ApiKey>,
     /// Where `rewind dev` keeps its data; without --api its dev.json names the server.
-    #[arg(long, value_name = "DIR", env = "REWIND_DATA", default_value = DEFAULT_DATA, global = true)]
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "REWIND_DATA",
+        default_value = DEFAULT_DATA,
+        global = true,
+        help_heading = CONNECTION
+    )]
     pub(crate) data: PathBuf,
     /// Print the API's JSON instead of text for people.
     #[arg(long, global = true)]
@@ -67,6 +87,7 @@ pub(crate) enum ToolsetCommand {
     },
     /// What a toolset pins.
     Show {
+        /// The toolset's id, ts_….
         id: ToolsetId,
         /// Exactly the bytes whose SHA-256 the id is.
         #[arg(long)]
@@ -74,21 +95,27 @@ pub(crate) enum ToolsetCommand {
     },
     /// The TypeScript declarations that scripts are written against.
     Declarations {
+        /// The toolset's id, ts_….
         id: ToolsetId,
+        /// Whom it is for.
         #[arg(long, value_enum, default_value_t = RenderingArg::Compact)]
         rendering: RenderingArg,
     },
     /// Find tools by what they are called and what they are for; without words, list them.
     Tools {
+        /// The toolset's id, ts_….
         id: ToolsetId,
+        /// What is looked for, such as `list orders`.
         words: Vec<String>,
         /// The most hits to print.
         #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
         limit: u32,
     },
-    /// Type-check a script without running it.
+    /// Type-check a script without running it. One with errors makes this exit with 1, and `run start`, which the API
+    /// then refuses, with 3.
     #[command(after_help = Exit::HELP)]
     Check {
+        /// The toolset's id, ts_….
         id: ToolsetId,
         /// TypeScript; `-` is stdin.
         script: PathBuf,
@@ -97,8 +124,8 @@ pub(crate) enum ToolsetCommand {
 
 /// Render the declarations of tools, without a server.
 ///
-/// Reads a JSON array of {name, description?, inputSchema, outputSchema?}, as an MCP server's tools/list
-/// gives it, and prints the module "rewind:tools" with one export that has these tools. A tool that
+/// Reads a JSON array of {name, description?, inputSchema, outputSchema?}, or {"tools": […]} with such an array, as
+/// an MCP server's tools/list gives it, and prints the module "rewind:tools" with one export that has these tools. A tool that
 /// cannot be used is left out, with a warning on stderr.
 #[derive(Debug, clap::Args)]
 #[command(after_help = Exit::HELP)]
@@ -106,6 +133,7 @@ pub(crate) struct DeclarationsArgs {
     /// The tools; `-` is stdin.
     #[arg(default_value = "-")]
     pub(crate) tools: PathBuf,
+    /// Whom it is for.
     #[arg(long, value_enum, default_value_t = RenderingArg::Compact)]
     pub(crate) rendering: RenderingArg,
     /// The export that has the tools as members.
@@ -159,6 +187,7 @@ pub(crate) enum RunCommand {
     Start(StartArgs),
     /// One run: status, calls, result or error.
     Get {
+        /// The run's id, run_….
         id: RunId,
         /// Wait up to this long for the run's end, such as 30s.
         #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
@@ -168,17 +197,29 @@ pub(crate) enum RunCommand {
     List(ListArgs),
     /// Follow a run until it ends: status, calls and lines of `console`.
     #[command(after_help = Exit::HELP)]
-    Watch { id: RunId },
+    Watch {
+        /// The run's id, run_….
+        id: RunId,
+    },
     /// Every call of a run, then its lines of `console`.
-    Journal { id: RunId },
+    Journal {
+        /// The run's id, run_….
+        id: RunId,
+    },
     /// End a run, in whatever state it is.
-    Cancel { id: RunId },
+    Cancel {
+        /// The run's id, run_….
+        id: RunId,
+    },
     /// Start a run from a run's history, with a corrected script, another toolset or another input; prints its id,
     /// or with --wait its result.
     #[command(after_help = Exit::HELP)]
     Fork(ForkArgs),
     /// A run's calls and results as one JSON document, for `run start --cassette`.
-    Cassette { id: RunId },
+    Cassette {
+        /// The run's id, run_….
+        id: RunId,
+    },
 }
 
 /// Calls that wait for a decision: list them, let them go, or end them.
@@ -195,6 +236,7 @@ pub(crate) struct ParkedArgs {
 pub(crate) enum ParkedCommand {
     /// Calls that wait, of the newest runs first.
     List {
+        /// Only those of runs that act for this end user.
         #[arg(long)]
         namespace: Option<String>,
     },
@@ -208,7 +250,9 @@ pub(crate) enum ParkedCommand {
     },
     /// End a call: the script gets a ToolError.
     Reject {
+        /// The call's key, RUN/SEQ, as `parked list` shows it.
         call: CallKey,
+        /// Who rejects, for the journal.
         #[arg(long, value_name = "NAME")]
         by: Option<String>,
         /// What the script is told.
@@ -266,7 +310,7 @@ pub(crate) struct StartArgs {
     /// The end user for whom the run acts.
     #[arg(long)]
     pub(crate) namespace: Option<String>,
-    /// May be given several times.
+    /// To find the run by; may be given several times.
     #[arg(long = "label", value_name = "K=V", value_parser = parse_label)]
     pub(crate) labels: Vec<(String, String)>,
     /// The same key returns the same run.
@@ -296,9 +340,10 @@ pub(crate) struct ForkArgs {
     /// TypeScript; `-` is stdin. The run's own if absent.
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
+    /// What the script may call; as in the run if absent.
     #[arg(long, value_name = "ID")]
     pub(crate) toolset: Option<ToolsetId>,
-    /// The input as JSON, or @FILE; @- is stdin.
+    /// The input as JSON, or @FILE; @- is stdin. The run's own if absent.
     #[arg(long, value_name = "JSON|@FILE")]
     pub(crate) input: Option<String>,
     /// Instead of the run's own; may be given several times.
@@ -307,20 +352,26 @@ pub(crate) struct ForkArgs {
     /// The same key returns the same run.
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
+    /// As of `run start`; never that of the run.
     #[arg(long, value_name = "WHEN")]
     pub(crate) deadline: Option<String>,
+    /// Where events are sent, besides the installation's endpoints; as in the run if absent.
     #[arg(long, value_name = "URL")]
     pub(crate) webhook: Option<String>,
+    /// Wait for the end, and print the result (an error on stderr).
     #[arg(long)]
     pub(crate) wait: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
-    #[arg(long)]
+    /// Runs that are in this state.
+    #[arg(long, value_parser = status_parser())]
     pub(crate) status: Option<RunStatus>,
+    /// Runs that act for this end user.
     #[arg(long)]
     pub(crate) namespace: Option<String>,
+    /// Runs whose scripts may call this.
     #[arg(long, value_name = "ID")]
     pub(crate) toolset: Option<ToolsetId>,
     /// Runs that this run's calls of workflows are.
@@ -336,8 +387,12 @@ pub(crate) struct ListArgs {
 
 /// Run all of Rewind on this machine: NATS, a coordinator and nodes.
 ///
-/// Restarts a part that dies. DIR/dev.json names the API, its key and the parts' process ids as soon as
-/// everything is ready; the other commands find the server by it. Ctrl-C stops everything in order.
+/// Restarts a part that dies; one that says, before it was ever ready, that it cannot run ends everything.
+/// DIR/dev.json names the API, its key and the parts' process ids as soon as everything is ready; the other commands
+/// find the server by it. Ctrl-C stops everything in order.
+///
+/// The parts have this command's environment: REWIND_RETAIN_COMPLETED, REWIND_RETAIN_FAILED, REWIND_RETAIN_CANCELLED,
+/// REWIND_RETAIN_SCRIPTS and REWIND_WEBHOOK_RETRY reach the coordinator by it (`rewind-coordinator --help`).
 #[derive(Debug, clap::Args)]
 #[command(after_help = Exit::HELP)]
 pub(crate) struct DevArgs {
@@ -357,7 +412,8 @@ pub(crate) struct DevArgs {
     /// rights.
     #[arg(long)]
     pub(crate) allow_stdio: bool,
-    /// A URL that all webhooks are sent to; may be given several times. DIR/dev.json has the secret that signs them.
+    /// A URL that all webhooks are sent to; may be given several times, and in the environment several with blanks or
+    /// commas between. DIR/dev.json has the secret that signs them.
     #[arg(long = "webhook-url", value_name = "URL", env = "REWIND_WEBHOOK_URLS", hide_env_values = true)]
     pub(crate) webhook_urls: Vec<Hidden>,
     /// Write the parts' output to DIR/logs/NAME.log instead of stderr.
@@ -375,6 +431,11 @@ pub(crate) struct DevArgs {
     /// TypeScript's native tsc; else .tools and PATH are searched.
     #[arg(long, value_name = "PATH", env = "REWIND_TSC")]
     pub(crate) tsc: Option<PathBuf>,
+}
+
+/// As `RunStatus` parses it, with the values in `--help`.
+fn status_parser() -> impl TypedValueParser<Value = RunStatus> {
+    PossibleValuesParser::new(RunStatus::ALL.map(RunStatus::as_str)).try_map(|text| text.parse::<RunStatus>())
 }
 
 fn parse_label(text: &str) -> Result<(String, String), String> {
@@ -398,6 +459,19 @@ mod tests {
     fn the_command_line_is_well_formed() {
         use clap::CommandFactory as _;
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn every_argument_has_a_text() {
+        use clap::CommandFactory as _;
+
+        fn check(command: &clap::Command) {
+            for argument in command.get_arguments() {
+                assert!(argument.get_help().is_some(), "{}: {}", command.get_name(), argument.get_id());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Args::command());
     }
 
     #[test]

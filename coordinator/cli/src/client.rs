@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::{Method, RequestBuilder, Response, header, redirect};
+use reqwest::{Method, RequestBuilder, Response, StatusCode, header, redirect};
 use rewind_model::Problem;
 use serde::{Serialize, de::DeserializeOwned};
 use url::Url;
@@ -101,6 +101,9 @@ impl Client {
             return Ok(Answer { api: self.api.to_string(), body });
         }
         match serde_json::from_str::<Problem>(&body) {
+            Ok(problem) if status == StatusCode::UNAUTHORIZED => {
+                Err(Error::Unauthorized { problem: Box::new(problem), sent: self.authorization.is_some() })
+            }
             Ok(problem) => Err(Error::Refused(Box::new(problem))),
             Err(_) => Err(self.not_rewind(format!("status {status} without a problem document"))),
         }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// The command did what it says.
     Done,
-    /// `run start --wait` and `run watch`: the run failed or was cancelled.
+    /// `run start --wait`, `run fork --wait` and `run watch`: the run failed or was cancelled.
     /// `toolset check`: the script has errors.
     Failed,
     /// The command line, or a file that it names, is wrong. The code that clap uses as well.
@@ -34,9 +34,10 @@ impl Exit {
     pub(crate) const HELP: &'static str = "\
 Exit codes:
   0  done
-  1  the run failed or was cancelled (run start --wait, run watch), or the script has errors (toolset check)
+  1  the run failed or was cancelled (run start --wait, run fork --wait, run watch), or the script has errors
+     (toolset check)
   2  the command line, or a file that it names, is wrong
-  3  the API refused the request; its problem is printed
+  3  the API refused the request, or a script with errors (run start, run fork); its problem is printed
   4  the server cannot be reached, or is not Rewind's API
   5  something on this machine failed (rewind dev could not start, output could not be written)";
 }

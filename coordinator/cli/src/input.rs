@@ -45,13 +45,22 @@ pub(crate) fn lines_of(path: &Path) -> Result<Box<dyn BufRead>, Error> {
     Ok(Box::new(BufReader::new(opened)))
 }
 
+/// The JSON of the file at `path`; `-` is stdin.
+///
+/// # Errors
+/// When it cannot be read, or is no JSON.
+pub(crate) fn json_of_file(path: &Path) -> Result<Json, Error> {
+    let name = if path == Path::new("-") { "stdin".into() } else { path.display().to_string() };
+    parse_json(text_of(path)?, &name)
+}
+
 /// The JSON of an `--input`: the text itself, or the file after `@`.
 ///
 /// # Errors
 /// When the file cannot be read, or the text is not one JSON value.
 pub(crate) fn json_of(argument: &str) -> Result<Json, Error> {
     match argument.strip_prefix('@') {
-        Some(path) => parse_json(text_of(Path::new(path))?, path),
+        Some(path) => json_of_file(Path::new(path)),
         None => parse_json(argument.to_owned(), "--input"),
     }
 }

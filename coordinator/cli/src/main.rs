@@ -6,6 +6,7 @@ mod args;
 mod client;
 mod declarations;
 mod dev;
+mod diagnostic;
 mod error;
 mod exit;
 mod files;

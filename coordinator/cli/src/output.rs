@@ -85,7 +85,14 @@ pub(crate) enum Align {
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<(&'static str, Align)>,
-    rows: Vec<Vec<Cell>>,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug)]
+struct Row {
+    cells: Vec<Cell>,
+    /// Lines that stand below it, whatever their width.
+    below: Vec<String>,
 }
 
 /// Text, and how it looks on a terminal (the same width).
@@ -114,7 +121,14 @@ impl Table {
 
     pub(crate) fn row<const N: usize>(&mut self, cells: [Cell; N]) {
         debug_assert_eq!(N, self.columns.len(), "a cell for each column");
-        self.rows.push(cells.into());
+        self.rows.push(Row { cells: cells.into(), below: Vec::new() });
+    }
+
+    /// Text that stands below the last row, indented.
+    pub(crate) fn below(&mut self, text: &str) {
+        if let Some(row) = self.rows.last_mut() {
+            row.below.extend(printable(text).lines().map(|line| format!("    {line}")));
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -130,7 +144,7 @@ impl Table {
             .iter()
             .enumerate()
             .map(|(at, (name, _))| {
-                let cells = self.rows.iter().map(|row| width_of(&row[at].plain));
+                let cells = self.rows.iter().map(|row| width_of(&row.cells[at].plain));
                 cells.chain([width_of(name)]).max().unwrap_or(0)
             })
             .collect();
@@ -149,8 +163,9 @@ impl Table {
         writeln!(out, "{}", line(&mut names))?;
         for row in &self.rows {
             let shown = |cell: &Cell| cell.painted.clone().unwrap_or_else(|| cell.plain.clone());
-            let mut cells = row.iter().map(|cell| (cell.plain.as_str(), shown(cell)));
+            let mut cells = row.cells.iter().map(|cell| (cell.plain.as_str(), shown(cell)));
             writeln!(out, "{}", line(&mut cells))?;
+            row.below.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         }
         Ok(())
     }
@@ -192,6 +207,20 @@ impl Progress {
     }
 }
 
+impl Progress {
+    /// A line that stays, above what is written over.
+    ///
+    /// # Errors
+    /// When stderr cannot be written to.
+    pub(crate) fn say(&mut self, text: &str) -> io::Result<()> {
+        let mut out = io::stderr().lock();
+        if !std::mem::take(&mut self.shown).is_empty() {
+            write!(out, "\r\x1b[K")?;
+        }
+        writeln!(out, "{}", one_line(text))
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         if !self.shown.is_empty() {
@@ -208,10 +237,14 @@ mod tests {
     fn columns_line_up_and_lines_end_without_blanks() {
         let mut table = Table::new(&[("TOOL", Align::Left), ("MS", Align::Right), ("", Align::Left)]);
         table.row(["docs.é".into(), "7".into(), "".into()]);
+        table.below("why:\n  that");
         table.row(["a".into(), "1200".into(), "x".into()]);
         let mut out = Vec::new();
         table.write(&mut out, Paint::never()).expect("written");
-        assert_eq!(String::from_utf8(out).expect("text"), "TOOL      MS\ndocs.é     7\na       1200  x\n");
+        assert_eq!(
+            String::from_utf8(out).expect("text"),
+            "TOOL      MS\ndocs.é     7\n    why:\n      that\na       1200  x\n"
+        );
     }
 
     #[test]

@@ -51,8 +51,12 @@ async fn list(client: &Client, args: &ClientArgs, namespace: Option<&str>) -> Re
     for call in &all.items {
         let arguments: String = call.arguments.text.chars().take(100).collect();
         let cells =
-            [call.key.to_string(), call.tool.to_string(), call.reason.clone(), call.since.to_string(), arguments];
+            [call.key.to_string(), call.tool.to_string(), call.reason.clone(), call.since.to_millis(), arguments];
         table.row(cells.map(Into::into));
+        if let Some(namespace) = &call.namespace {
+            table.below(&format!("namespace: {namespace}"));
+        }
+        table.below(call.detail.as_deref().unwrap_or_default());
     }
     table.write(&mut io::stdout().lock(), paint)?;
     Ok(Exit::Done)
@@ -80,6 +84,6 @@ async fn decide<T: Serialize>(
     let made: MadeDecision = answer.to()?;
     let by = made.by.map_or_else(String::new, |by| format!(" by {}", one_line(&by)));
     let what = if made.approved { "approved" } else { "rejected" };
-    writeln!(io::stdout(), "{}: {what}{by} at {}", made.key, made.at)?;
+    writeln!(io::stdout(), "{}: {what}{by} at {}", made.key, made.at.to_millis())?;
     Ok(Exit::Done)
 }

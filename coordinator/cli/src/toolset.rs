@@ -1,6 +1,9 @@
 //! `rewind toolset`.
 
-use std::io::{self, Write as _};
+use std::{
+    io::{self, Write as _},
+    path::Path,
+};
 
 use rewind_model::{
     CheckScript, CheckedScript, FoundTools, McpServer, Policy, RegisteredToolset, RegistryEntry, Toolset, ToolsetId,
@@ -10,23 +13,25 @@ use rewind_model::{
 use crate::{
     args::{ClientArgs, RenderingArg, ToolsetArgs, ToolsetCommand},
     client::Client,
+    diagnostic::{self, diagnostic_text},
     error::Error,
     exit::Exit,
     input,
     output::{Align, Paint, Table, one_line, printable, write_json},
-    run::diagnostic_text,
     server::Server,
 };
 
 pub(crate) async fn run(args: ToolsetArgs) -> Result<Exit, Error> {
     let client = Client::new(&Server::find(&args.client)?)?;
     match args.command {
-        ToolsetCommand::Register { file } => register(&client, &args.client, input::text_of(&file)?).await,
+        ToolsetCommand::Register { file } => {
+            register(&client, &args.client, input::json_of_file(&file)?.into_string()).await
+        }
         ToolsetCommand::Show { id, canonical: true } => canonical(&client, &id).await,
         ToolsetCommand::Show { id, canonical: false } => show(&client, &args.client, &id).await,
         ToolsetCommand::Declarations { id, rendering } => declarations(&client, &args.client, &id, rendering).await,
         ToolsetCommand::Tools { id, words, limit } => tools(&client, &args.client, &id, &words.join(" "), limit).await,
-        ToolsetCommand::Check { id, script } => check(&client, &args.client, &id, input::text_of(&script)?).await,
+        ToolsetCommand::Check { id, script } => check(&client, &args.client, &id, &script).await,
     }
 }
 
@@ -179,14 +184,16 @@ async fn tools(client: &Client, args: &ClientArgs, id: &ToolsetId, words: &str, 
     Ok(Exit::Done)
 }
 
-async fn check(client: &Client, args: &ClientArgs, id: &ToolsetId, script: String) -> Result<Exit, Error> {
-    let answer = client.post(&format!("v1/toolsets/{id}/check"), &CheckScript { script }).await?;
-    let checked: CheckedScript = answer.to()?;
+async fn check(client: &Client, args: &ClientArgs, id: &ToolsetId, path: &Path) -> Result<Exit, Error> {
+    let body = CheckScript { script: input::text_of(path)? };
+    let answer = client.post(&format!("v1/toolsets/{id}/check"), &body).await?;
+    let mut checked: CheckedScript = answer.to()?;
     let exit = if checked.ok { Exit::Done } else { Exit::Failed };
     if args.json {
         write_json(&answer.body)?;
         return Ok(exit);
     }
+    diagnostic::name(Some(path), checked.diagnostics.iter_mut().chain(&mut checked.warnings));
     let mut out = io::stdout().lock();
     for diagnostic in &checked.diagnostics {
         writeln!(out, "{}", diagnostic_text(diagnostic))?;

@@ -41,7 +41,7 @@ async fn dead(client: &Client, args: &ClientArgs) -> Result<Exit, Error> {
     let columns = ["ID", "TYPE", "RUN", "ENDPOINT", "SINCE", "WHY"].map(|name| (name, Align::Left));
     let mut table = Table::new(&columns);
     for DeadDelivery { id, kind, run, endpoint, since, why, .. } in all.items {
-        table.row([id, kind.to_string(), run.to_string(), endpoint, since.to_string(), why].map(Into::into));
+        table.row([id, kind.to_string(), run.to_string(), endpoint, since.to_millis(), why].map(Into::into));
     }
     table.write(&mut io::stdout().lock(), Paint::for_stdout())?;
     Ok(Exit::Done)

@@ -74,12 +74,48 @@ async fn waiting_prints_the_result_as_the_script_returned_it() {
     let done = rewind(&api.url, &["run", "start", "--toolset", TOOLSET, &script, "--wait"]).await;
     assert_eq!((done.code, done.stdout.as_str()), (0, "{\"n\": 12345678901234567890123}\n"));
     assert_eq!(done.stderr, "", "no progress where no terminal is");
-    assert_eq!(api.requests()[1].target, format!("/v1/runs/{RUN}?wait=30s"));
+    assert_eq!(api.requests()[1].target, format!("/v1/runs/{RUN}?wait=5s"));
+}
+
+#[tokio::test]
+async fn who_waits_is_told_once_of_each_call_that_waits_for_a_decision() {
+    let polls = AtomicUsize::new(0);
+    let api = Api::start(move |request| {
+        if request.method == "POST" {
+            return reply(201, run("queued", json!({})).to_string());
+        }
+        if request.target.starts_with("/v1/parked") {
+            let call = json!({"run": RUN, "seq": 2, "key": format!("{RUN}/2"), "tool": "host.refund", "arguments": {"text": "{}", "bytes": 2, "sha256": "0".repeat(64)}, "reason": "approval", "since": "2026-01-02T03:04:05Z"});
+            return reply(200, json!({"items": [call]}).to_string());
+        }
+        match polls.fetch_add(1, Ordering::SeqCst) {
+            0..3 => reply(200, run("waiting", json!({"parked": 1})).to_string()),
+            _ => reply(200, run("completed", json!({"result": 1})).to_string()),
+        }
+    })
+    .await;
+    let (_dir, script) = script();
+    let done = rewind(&api.url, &["run", "start", "--toolset", TOOLSET, &script, "--wait"]).await;
+    let told = format!("waiting for a decision: rewind parked approve {RUN}/2 (host.refund, approval)\n");
+    assert_eq!((done.code, done.stdout.as_str(), done.stderr), (0, "1\n", told));
+    let asked = api.requests().into_iter().find(|request| request.target.starts_with("/v1/parked")).unwrap();
+    assert_eq!(asked.target, format!("/v1/parked?run={RUN}"));
+}
+
+#[tokio::test]
+async fn without_a_key_the_answer_says_how_to_give_one() {
+    let api = Api::start(|_| problem(401, "unauthorized", "The API key is missing or wrong", json!({}))).await;
+    let sent = rewind(&api.url, &["run", "list"]).await;
+    assert!(sent.code == 3 && sent.stderr.contains("--key or REWIND_KEY"), "{}", sent.stderr);
+    let mut command = rewind_at(env!("CARGO_BIN_EXE_rewind").as_ref());
+    let output = command.args(["run", "list", "--api", &api.url]).output().await.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("(unauthorized, 401)\nno key was sent") && said.contains("dev.json is not used"), "{said}");
 }
 
 #[tokio::test]
 async fn a_failed_run_exits_with_1_and_its_error_is_on_stderr() {
-    let error = json!({"code": "tool_failed", "message": "no such \u{1b}[31mrepo", "tool": "github.get", "key": format!("{RUN}/2"), "stack": "at main (script.ts:3:5)"});
+    let error = json!({"code": "tool_failed", "message": "ToolError: no such \u{1b}[31mrepo", "tool": "github.get", "key": format!("{RUN}/2"), "stack": "at main (script.ts:3:5)"});
     let api = Api::start(move |request| match request.method.as_str() {
         "POST" => reply(201, run("queued", json!({})).to_string()),
         _ => reply(200, run("failed", json!({"error": error})).to_string()),
@@ -109,6 +145,7 @@ async fn a_wrong_command_line_exits_with_2_and_asks_nothing() {
         &["run", "start", "--toolset", TOOLSET, "/dev/null", "--input", "{"],
         &["run", "start", "--toolset", TOOLSET, "/dev/null", "--label", "a=1", "--label", "a=2"],
         &["run", "list", "--status", "dead"],
+        &["toolset", "register", "/dev/null"],
         &["no-such-command"],
     ] {
         let done = rewind(&api.url, args).await;
@@ -122,16 +159,22 @@ async fn a_wrong_command_line_exits_with_2_and_asks_nothing() {
 async fn a_problem_is_printed_with_its_diagnostics_and_exits_with_3() {
     let diagnostic = json!({"file": "script.ts", "line": 4, "column": 9, "code": "TS2339", "message": "Property 'creat_issue' does not exist.", "hint": "did you mean create_issue?"});
     let api = Api::start(move |_| {
-        let more = json!({"detail": "1 error; nothing was started", "diagnostics": [diagnostic]});
+        let more =
+            json!({"detail": "1 error; nothing was started", "diagnostics": [diagnostic], "warnings": [diagnostic]});
         problem(422, "script-rejected", "The script does not type-check", more)
     })
     .await;
     let (_dir, script) = script();
     let done = rewind(&api.url, &["run", "start", "--toolset", TOOLSET, &script]).await;
     assert_eq!(done.code, 3);
-    let expected = "error: The script does not type-check (422)\n1 error; nothing was started\n\
-        script.ts:4:9 TS2339 Property 'creat_issue' does not exist.\n    hint: did you mean create_issue?\n";
+    let expected = format!(
+        "error: The script does not type-check (script-rejected, 422)\n\
+        {script}:4:9 TS2339 Property 'creat_issue' does not exist.\n    hint: did you mean create_issue?\n\
+        warning: {script}:4:9 TS2339 Property 'creat_issue' does not exist.\n    hint: did you mean create_issue?\n"
+    );
     assert_eq!(done.stderr, expected);
+    let forked = rewind(&api.url, &["run", "fork", RUN, "--script", &script]).await;
+    assert_eq!((forked.code, forked.stderr), (3, expected));
 }
 
 #[tokio::test]
@@ -187,7 +230,7 @@ async fn a_list_follows_cursors_and_is_an_aligned_table_with_whole_ids() {
     let lines: Vec<_> = done.stdout.lines().collect();
     assert_eq!((done.code, lines.len()), (0, 4), "{}{}", done.stdout, done.stderr);
     assert!(
-        lines[2].starts_with("run_00000000000000000000000000000002  failed         3  2026-01-02T03:04:05Z"),
+        lines[2].starts_with("run_00000000000000000000000000000002  failed         3  2026-01-02T03:04:05.000Z"),
         "{}",
         lines[2]
     );
@@ -232,7 +275,7 @@ async fn a_journal_is_a_table_of_calls_and_then_the_console() {
         "SEQ  TOOL                 ATTEMPTS  KEY{blanks}STATUS   MS  ERROR\n  \
          1  github.create_issue         1  {}  ok       12\n  \
          2  sleep                       2  {}  timeout  24\n\n\
-         2026-01-02T03:04:05Z info  hello\\u{{1b}}[2J\n",
+         2026-01-02T03:04:05.000Z info  hello\\u{{1b}}[2J\n",
         key(1),
         key(2),
         blanks = " ".repeat(key(1).len() - 1),
@@ -240,6 +283,31 @@ async fn a_journal_is_a_table_of_calls_and_then_the_console() {
     assert_eq!(done.stdout, expected);
     let json = rewind(&api.url, &["run", "journal", RUN, "--json"]).await;
     assert_eq!(serde_json::from_str::<Value>(&json.stdout).unwrap()["appends"], 3);
+}
+
+#[tokio::test]
+async fn a_journal_tells_what_was_decided_who_had_the_run_and_what_was_taken_over() {
+    let mut journal = journal();
+    let at = "2026-01-02T03:04:05Z";
+    let fork = format!("run_{}2", "0".repeat(31));
+    journal["forked_from"] = json!(fork);
+    journal["diverged"] = json!({"seq": 2, "now": "sleep"});
+    journal["items"][0]["recorded"] = json!(true);
+    journal["items"][1]["events"] = json!([{"at": at, "event": "retried"}, {"at": at, "event": "approved", "detail": "ada"}, {"at": at, "event": "parked", "detail": "the tool is gone"}]);
+    let adoption = |epoch: u32| json!({"node": format!("node_{epoch}"), "epoch": epoch, "at": at});
+    journal["adoptions"] = json!([adoption(1), adoption(2)]);
+    journal["logs"] = json!([]);
+    let api = Api::start(move |_| reply(200, journal.to_string())).await;
+    let done = rewind(&api.url, &["run", "journal", RUN]).await;
+    let (table, rest) = done.stdout.split_once("\n\n").unwrap();
+    assert!(table.contains("github.create_issue  taken over  run_"), "{table}");
+    let at = "2026-01-02T03:04:05.000Z";
+    let expected = format!(
+        "{at} call 2 (sleep) parked: its policy asks for an approval\n{at} call 2 (sleep) approved by ada\n\
+         {at} call 2 (sleep) parked: the tool is gone\n\nparts from {fork} at call 2: sleep, there absent\n\n\
+         {at} started on node_1 (epoch 1)\n{at} node_2 took the run over (epoch 2)\n"
+    );
+    assert_eq!(rest, expected);
 }
 
 #[tokio::test]
@@ -260,7 +328,7 @@ async fn watching_prints_each_change_once_and_console_lines_until_the_end() {
     })
     .await;
     let done = rewind(&api.url, &["run", "watch", RUN]).await;
-    let expected = "2026-01-02T03:04:05Z info  hello\\u{1b}[2J\nqueued: 0 calls made\n\
+    let expected = "2026-01-02T03:04:05.000Z info  hello\\u{1b}[2J\nqueued: 0 calls made\n\
         waiting: 3 calls made, 1 outstanding, 1 parked (waiting for a decision)\n\
         completed: 3 calls made, 1 outstanding\ncompleted [1]\n";
     assert_eq!((done.code, done.stdout.as_str()), (0, expected), "{}", done.stderr);
@@ -317,27 +385,30 @@ async fn toolset_commands_print_what_the_api_says() {
     let checked = rewind(&api.url, &["toolset", "check", TOOLSET, &script]).await;
     assert_eq!(
         (checked.code, checked.stdout.as_str()),
-        (1, "script.ts:1:2 RW1 unsure\nwarning: script.ts:1:2 RW1 unsure\n")
+        (1, &*format!("{script}:1:2 RW1 unsure\nwarning: {script}:1:2 RW1 unsure\n"))
     );
 }
 
 #[tokio::test]
 async fn a_run_is_shown_and_json_is_the_apis_own_text() {
-    let body = run("completed", json!({"result": "R"})).to_string().replace("\"R\"", "1.000000000000000000001");
+    let more = json!({"result": "R", "forked_from": RUN, "parent": format!("{RUN}/7")});
+    let body = run("completed", more).to_string().replace("\"R\"", "1.000000000000000000001");
     let same = body.clone();
     let api = Api::start(move |_| reply(200, same.clone())).await;
     let json = rewind(&api.url, &["run", "get", RUN, "--json"]).await;
     assert_eq!((json.code, json.stdout), (0, format!("{body}\n")));
     let text = rewind(&api.url, &["run", "get", RUN, "--wait", "2s"]).await;
     assert!(text.stdout.contains("result     1.000000000000000000001\n"), "{}", text.stdout);
-    assert!(text.stdout.contains(&format!("id         {RUN}\n")));
+    for line in [format!("id         {RUN}"), format!("forked from {RUN}"), format!("parent     {RUN}/7")] {
+        assert!(text.stdout.lines().any(|found| found == line), "{line} in {}", text.stdout);
+    }
     assert_eq!(api.requests().len(), 2, "an ended run is not asked for again");
 }
 
 #[tokio::test]
 async fn parked_calls_are_listed_and_decided_and_runs_cancelled() {
     let key = format!("{RUN}/3");
-    let call = json!({"run": RUN, "seq": 3, "key": key, "tool": "bank.pay", "arguments": {"text": "{\"cents\":5}", "bytes": 11, "sha256": "0".repeat(64)}, "reason": "approval", "since": "2026-01-02T03:04:05Z"});
+    let call = json!({"run": RUN, "seq": 3, "key": key, "tool": "bank.pay", "arguments": {"text": "{\"cents\":5}", "bytes": 11, "sha256": "0".repeat(64)}, "reason": "approval", "namespace": "ada", "detail": "why:\nof\u{1b} the policy", "since": "2026-01-02T03:04:05Z"});
     let made = json!({"key": key, "approved": true, "by": "ada", "at": "2026-01-02T03:04:06Z"});
     let api = Api::start(move |request| match request.target.as_str() {
         "/v1/parked" => reply(200, json!({"items": [call], "next_cursor": "c"}).to_string()),
@@ -352,8 +423,10 @@ async fn parked_calls_are_listed_and_decided_and_runs_cancelled() {
     let listed = rewind(&api.url, &["parked", "list"]).await;
     assert!(listed.stdout.contains(&format!("{key}  bank.pay  approval")), "{}", listed.stdout);
     assert!(listed.stdout.contains(r#"{"cents":5}"#), "{}", listed.stdout);
+    let below = listed.stdout.split_once("{\"cents\":5}\n").unwrap().1;
+    assert_eq!(below, "    namespace: ada\n    why:\n    of\\u{1b} the policy\n");
     let approved = rewind(&api.url, &["parked", "approve", &key, "--by", "ada"]).await;
-    assert_eq!(approved.stdout, format!("{key}: approved by ada at 2026-01-02T03:04:06Z\n"));
+    assert_eq!(approved.stdout, format!("{key}: approved by ada at 2026-01-02T03:04:06.000Z\n"));
     let sent = api.requests().into_iter().find(|request| request.target.ends_with("/approve")).unwrap();
     assert_eq!((sent.target, sent.body), (format!("/v1/runs/{RUN}/calls/3/approve"), r#"{"by":"ada"}"#.to_owned()));
     let rejected = rewind(&api.url, &["parked", "reject", &key, "--message", "no"]).await;

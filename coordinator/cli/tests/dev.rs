@@ -203,20 +203,27 @@ async fn it_starts_everything_keeps_it_running_and_stops_it_in_order() {
 }
 
 #[tokio::test]
-async fn nothing_outlives_one_that_is_killed_and_the_next_has_the_same_key() {
+async fn nothing_outlives_one_that_is_killed_and_the_next_is_found_by_the_same_key_and_url_of_nats() {
     let home = Home::new();
     let mut dev = home.start(&[], 1).await;
     let pids = dev.pids();
     dev.signal(libc::SIGKILL);
     dev.child.wait().await.unwrap();
     until(|| pids.iter().all(|pid| gone(*pid)).then_some(())).await;
-    let key = dev.state["key"].clone();
+    let [key, nats] = [&dev.state["key"], &dev.state["nats"]].map(Value::clone);
     drop(dev);
 
     let next = home.start(&[], 1).await;
-    assert_eq!(next.state["key"], key);
+    assert_eq!((&next.state["key"], &next.state["nats"]), (&key, &nats));
     assert!(next.pids().iter().all(|pid| !pids.contains(pid)));
     next.stop().await;
+
+    // Another process took the port.
+    let _taken = std::net::TcpListener::bind(nats.as_str().unwrap().split_once('@').unwrap().1).unwrap();
+    let moved = home.start(&[], 1).await;
+    assert_ne!(moved.state["nats"], nats);
+    assert!(home.text("stderr").unwrap().contains("workers need the new URL"));
+    moved.stop().await;
 }
 
 #[tokio::test]
@@ -253,6 +260,22 @@ async fn one_that_does_not_get_ready_says_what_is_missing() {
     assert_eq!(timeout(LONG, child.wait()).await.unwrap().unwrap().code(), Some(5));
     let said = home.text("stderr").unwrap();
     assert!(said.contains("not ready after 1s: the coordinator at http://127.0.0.1:"), "{said}");
+}
+
+#[tokio::test]
+async fn a_part_that_cannot_run_ends_it_with_the_reason() {
+    let home = Home::new();
+    home.program("rewind-node", "echo 'error: --name: no such option'; exit 2");
+    let mut child = home.dev_command(&[]).spawn().unwrap();
+    assert_eq!(timeout(LONG, child.wait()).await.unwrap().unwrap().code(), Some(5));
+    let said = home.text("stderr").unwrap();
+    let log = home.data().canonicalize().unwrap().join("logs/node-1.log");
+    let expected = format!(
+        "error: node-1 exited with code 2 before it was ready; {} ends with\n    error: --name: no such option\n",
+        log.display()
+    );
+    assert!(said.ends_with(&expected), "{said}");
+    assert!(home.state().is_none());
 }
 
 #[tokio::test]

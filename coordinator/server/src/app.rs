@@ -207,6 +207,7 @@ fn routes(app: &Arc<App>) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
         .routes(routes!(problem_pages::page))
+        .routes(routes!(problem_pages::index))
         .merge(guarded);
     openapi::complete(all.get_openapi_mut());
     all

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{
-    extract::{Path, State},
+    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -15,7 +15,8 @@ use rewind_run::{Call, ParkReason, Record, Verdict};
 use tokio::time::Instant;
 
 use crate::{
-    app::App, body::Body, journal_view::excerpt, projection::Position, query::Query, refusal::Refusal, run_view,
+    app::App, body::Body, journal_view::excerpt, path::Path, projection::Position, query::Query, refusal::Refusal,
+    run_view,
 };
 
 /// A request is answered after this long, whether its run's node has heard of it or not.
@@ -87,6 +88,7 @@ pub(crate) async fn reject(
 /// Calls that wait for a decision, with what is needed to make it; those of the newest runs first.
 #[utoipa::path(get, path = "/v1/parked", tag = "decisions",
     params(("namespace" = Option<String>, Query, description = "The end user's."),
+        ("run" = Option<String>, Query, description = "The run whose calls are asked for."),
         ("limit" = Option<usize>, Query, description = "Of this page: 50 by default, at most 200."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")),
     responses((status = 200, description = "A page of parked calls.", body = Page<ParkedCall>)))]
@@ -95,6 +97,7 @@ pub(crate) async fn parked(
     mut query: Query,
 ) -> Result<axum::Json<Page<ParkedCall>>, Refusal> {
     let namespace = query.one("namespace")?;
+    let only: Option<RunId> = query.parsed("run", str::parse)?;
     let limit = query.parsed("limit", parse_limit)?.unwrap_or(DEFAULT_LIMIT);
     let cursor = query.parsed("cursor", str::parse::<Cursor>)?;
     query.finish()?;
@@ -102,11 +105,13 @@ pub(crate) async fn parked(
         return Err(Refusal::new(ProblemCode::StoreUnavailable, "the list of runs is still being read"));
     }
     let (mut after, mut within) = cursor.map_or((None, None), |Cursor { after, within }| (after, within));
+    within = within.or_else(|| only.clone().map(|run| (run, 0)));
     let mut items = Vec::new();
     loop {
         // A run of which the last page did not show all is looked at again.
         let (run, position) = match within.take() {
             Some((run, seq)) => ((run, seq), None),
+            None if only.is_some() => return Ok(axum::Json(Page { items, next_cursor: None })),
             None => match app.projection.next_parked(namespace.as_deref(), after.as_ref()) {
                 Some(position) => ((position.run().clone(), 0), Some(position)),
                 None => return Ok(axum::Json(Page { items, next_cursor: None })),
@@ -117,12 +122,16 @@ pub(crate) async fn parked(
         // One that cannot be read keeps nobody from the others.
         let calls = match find_all(&app, &run).await {
             Ok(calls) => calls,
+            Err(error) if only.is_some() => return Err(error),
             Err(error) => {
                 tracing::warn!(%run, ?error, "the parked calls of a run cannot be shown");
                 continue;
             }
         };
-        let waiting = calls.into_iter().filter(|found| found.decided.is_none() && !found.run_ended && found.seq > from);
+        let wanted = |found: &Found| namespace.is_none() || found.namespace == namespace;
+        let waiting = calls
+            .into_iter()
+            .filter(|found| found.decided.is_none() && !found.run_ended && found.seq > from && wanted(found));
         for found in waiting {
             if items.len() == limit {
                 let last = items.last().map_or(0, |call: &ParkedCall| if call.run == run { call.seq } else { from });
@@ -175,6 +184,7 @@ fn parse_limit(text: &str) -> Result<usize, String> {
 struct Found {
     seq: Seq,
     tool: ToolName,
+    namespace: Option<String>,
     arguments: Payload,
     reason: ParkReason,
     detail: String,
@@ -257,7 +267,7 @@ async fn find_all(app: &App, run: &RunId) -> Result<Vec<Found>, Refusal> {
     }
     let mut calls: BTreeMap<Seq, (ToolName, Payload)> = BTreeMap::new();
     let mut found: BTreeMap<Seq, Found> = BTreeMap::new();
-    let mut ended = false;
+    let (mut ended, mut namespace) = (false, None);
     for record in stored.into_iter().flat_map(|stored| stored.entry.records) {
         let mut decided = |seq: Seq, decision: String, approved: bool, by: Option<String>, at: Timestamp| {
             if let Some(found) = found.get_mut(&seq) {
@@ -283,6 +293,10 @@ async fn find_all(app: &App, run: &RunId) -> Result<Vec<Found>, Refusal> {
                 decided(seq, decision, false, by, at);
                 continue;
             }
+            Record::Created { spec, .. } => {
+                namespace = spec.namespace;
+                continue;
+            }
             Record::Ended { .. } => {
                 ended = true;
                 continue;
@@ -294,7 +308,9 @@ async fn find_all(app: &App, run: &RunId) -> Result<Vec<Found>, Refusal> {
             let earlier = found.remove(&seq).map(|earlier| (earlier.before, earlier.decided));
             let (mut before, last) = earlier.unwrap_or_default();
             before.extend(last);
-            let parked = Found { seq, tool, arguments, reason, detail, since, decided: None, before, run_ended: false };
+            let namespace = namespace.clone();
+            let (decided, run_ended) = (None, false);
+            let parked = Found { seq, tool, namespace, arguments, reason, detail, since, decided, before, run_ended };
             found.insert(seq, parked);
         }
     }
@@ -314,6 +330,7 @@ async fn shown(app: &App, run: &RunId, found: Found) -> ParkedCall {
         seq: found.seq,
         key: Key { run: run.clone(), seq: found.seq },
         tool: found.tool,
+        namespace: found.namespace,
         arguments,
         reason: found.reason.as_str().to_owned(),
         detail: Some(found.detail),

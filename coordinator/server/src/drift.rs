@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use futures::StreamExt;
 use rewind_bus::journal::Summary;
 use rewind_mcp::{Client, Endpoint, ListLimits};
@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use crate::{
     app::App,
+    path::Path,
     projection::{Filter, Position},
     refusal::Refusal,
     registry::Pinned,

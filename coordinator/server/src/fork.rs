@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -14,9 +14,11 @@ use rewind_run::{Cassette, Clock, History, Past, Record, Spec};
 use crate::{
     app::App,
     body::Body,
+    idempotency::{check_key, run_id, spec_of, started_before},
+    path::Path,
     refusal::Refusal,
     run_view,
-    start::{Started, check_labels, check_webhook, create, parse_deadline, run_id, store_history, trace},
+    start::{Started, check_labels, check_webhook, create, parse_deadline, store_history, trace},
 };
 
 /// Payloads over this are moved out of a history that is a large one.
@@ -75,10 +77,19 @@ pub(crate) async fn cassette(State(app): State<Arc<App>>, Path(id): Path<String>
 }
 
 async fn start(app: &App, from: &RunId, request: ForkRun, headers: &HeaderMap) -> Result<Started, Refusal> {
-    check_webhook(app, request.webhook.as_deref())?;
+    let key = request.idempotency_key.clone();
+    check_key(key.as_deref())?;
     request.labels.as_ref().map_or(Ok(()), check_labels)?;
-    let Source { spec, clock, mut history } = source(app, from).await?;
     let digest = request_digest(from, &request)?;
+    let now = Timestamp::now();
+    if key.is_some() {
+        let named = run_id(key.as_deref(), namespace(app, from).await?.as_deref(), now);
+        if let Some(before) = started_before(app, &named, digest).await? {
+            return Ok(before);
+        }
+    }
+    check_webhook(app, request.webhook.as_deref())?;
+    let Source { spec, clock, mut history } = source(app, from).await?;
     let toolset = request.toolset.unwrap_or(spec.toolset);
     let pinned = app.registry.get(&app.store, &toolset).await?;
     let learned = pinned.learned(&app.store, &toolset).await?;
@@ -91,10 +102,9 @@ async fn start(app: &App, from: &RunId, request: ForkRun, headers: &HeaderMap) -
     };
     let verdict = app.checker.check(&app.store, &pinned, &learned, &script).await?;
     if !verdict.diagnostics.is_empty() {
-        return Err(Refusal::script(verdict.diagnostics.clone()));
+        return Err(Refusal::script(verdict.diagnostics.clone(), verdict.warnings.clone()));
     }
-    let now = Timestamp::now();
-    let run = run_id(request.idempotency_key.as_deref(), spec.namespace.as_deref(), now);
+    let run = run_id(key.as_deref(), spec.namespace.as_deref(), now);
     shrink(app, from, &run, &mut history).await?;
     let input = request.input.map_or(spec.input, Payload::Inline);
     take_over(app, from, &run, &history, &input).await?;
@@ -114,7 +124,19 @@ async fn start(app: &App, from: &RunId, request: ForkRun, headers: &HeaderMap) -
         past: Some(Past { history, clock, forked_from: Some(from.clone()) }),
         plan: false,
     };
-    create(app, run, spec, request.idempotency_key.is_some(), &verdict, now).await
+    create(app, run, spec, key.is_some(), &verdict, now).await
+}
+
+/// The namespace of a run, and so of its forks. When the run was purged, those that are left know it.
+async fn namespace(app: &App, run: &RunId) -> Result<Option<String>, Refusal> {
+    if let Some(spec) = spec_of(app, run).await? {
+        return Ok(spec.namespace);
+    }
+    match app.projection.a_fork_of(run) {
+        Some(fork) => Ok(fork.namespace),
+        None if app.projection.caught_up() => Err(run_view::missing(app, run).await?),
+        None => Err(Refusal::new(ProblemCode::StoreUnavailable, "the list of runs is still being read")),
+    }
 }
 
 /// The blobs become the fork's, too. From then on it needs nothing of the other run any more: that may be purged.

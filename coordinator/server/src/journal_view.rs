@@ -1,8 +1,8 @@
 //! A run's journal as people read it: records of the same call put together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use rewind_bus::journal::Stored;
 use rewind_model::{
     Adoption, CallEvent, Diverged, Excerpt, Journal, JournalCall, Json, Key, LogLine, Outcome, Payload, RunId, Seq,
@@ -18,7 +18,7 @@ const PAGE: usize = 500;
 const MOST_EVENTS: usize = 100;
 /// Bytes of an excerpt's text.
 const EXCERPT: usize = 1 << 10;
-/// Blobs whose beginnings are read at once.
+/// Blobs whose beginnings are read at once, and tools whose workers are looked for.
 const AT_ONCE: usize = 8;
 
 /// The calls after call number `after`.
@@ -34,7 +34,27 @@ pub(crate) async fn read(app: &App, run: &RunId, after: Seq) -> Result<Journal, 
     stored.iter().for_each(|stored| history.entry(stored));
     let mut journal = history.page(after);
     fill_in(app, &mut journal).await?;
+    name_waiting(app, &mut journal).await?;
     Ok(journal)
+}
+
+/// Tells calls that no worker is there for from those that one works on.
+async fn name_waiting(app: &App, journal: &mut Journal) -> Result<(), Refusal> {
+    fn waiting(call: &JournalCall) -> Option<&str> {
+        call.tool.strip_prefix("host.").filter(|_| call.status == "pending")
+    }
+    let tools: BTreeSet<String> = journal.items.iter().filter_map(waiting).map(str::to_owned).collect();
+    let looks = tools.into_iter().map(|tool| async move {
+        let there = app.store.ask(|bus| bus.has_host_worker(&tool)).await?;
+        Ok::<_, Refusal>((tool, there))
+    });
+    let workers: BTreeMap<_, _> = futures::stream::iter(looks).buffer_unordered(AT_ONCE).try_collect().await?;
+    for call in &mut journal.items {
+        if waiting(call).is_some_and(|tool| workers.get(tool) == Some(&false)) {
+            call.status = "no_worker".into();
+        }
+    }
+    Ok(())
 }
 
 /// Reads the beginnings of what is kept as blobs.
@@ -57,7 +77,9 @@ struct History<'r> {
     workflows: Vec<Seq>,
     logs: Vec<LogLine>,
     adoptions: Vec<Adoption>,
+    forked_from: Option<RunId>,
     diverged: Option<Diverged>,
+    run_ended: bool,
     appends: u64,
 }
 
@@ -69,7 +91,9 @@ impl<'r> History<'r> {
             workflows: Vec::new(),
             logs: Vec::new(),
             adoptions: Vec::new(),
+            forked_from: None,
             diverged: None,
+            run_ended: false,
             appends: 0,
         }
     }
@@ -156,7 +180,11 @@ impl<'r> History<'r> {
             Record::Adopted { at, node, epoch } => {
                 self.adoptions.push(Adoption { node: node.to_string(), epoch: *epoch, at: *at });
             }
-            Record::Created { .. } | Record::Waiting { .. } | Record::Ended { .. } => {}
+            Record::Created { spec, .. } => {
+                self.forked_from = spec.past.as_ref().and_then(|past| past.forked_from.clone());
+            }
+            Record::Ended { .. } => self.run_ended = true,
+            Record::Waiting { .. } => {}
         }
     }
 
@@ -212,12 +240,17 @@ impl<'r> History<'r> {
                 call.child = Some(call.key.workflow_run());
             }
         }
+        if self.run_ended {
+            let open = |call: &&mut JournalCall| matches!(&*call.status, "pending" | "parked" | "deferred");
+            self.calls.values_mut().filter(open).for_each(|call| call.status = "abandoned".into());
+        }
         let mut items: Vec<_> = self.calls.into_values().filter(|call| call.seq > after).take(PAGE + 1).collect();
         let more = items.len() > PAGE;
         items.truncate(PAGE);
         let next_cursor = items.last().filter(|_| more).map(|call| call.seq.to_string());
         let (logs, adoptions) = if after == 0 { (self.logs, self.adoptions) } else { (Vec::new(), Vec::new()) };
-        Journal { items, logs, adoptions, diverged: self.diverged, appends: self.appends, next_cursor }
+        let Self { forked_from, diverged, appends, .. } = self;
+        Journal { items, logs, adoptions, forked_from, diverged, appends, next_cursor }
     }
 }
 
@@ -310,6 +343,17 @@ mod tests {
         assert_eq!(journal.items[0].result.as_ref().map(|result| result.text.as_str()), Some("null"));
         assert_eq!(journal.items[1].error.as_deref(), Some("gone"));
         assert_eq!((journal.appends, journal.logs.len(), journal.adoptions[0].epoch), (8, 1, 3));
+    }
+
+    #[test]
+    fn what_an_ended_run_left_is_abandoned() {
+        let sleeps = Record::Called { at: at(11), seq: 2, call: Call::Sleep { until: at(99), origin: None } };
+        let done =
+            Record::Completed { at: at(15), seq: 1, attempt: 1, outcome: Outcome::Ok(Payload::Inline(Json::null())) };
+        let ended = Record::Ended { at: at(20), end: rewind_run::End::Cancelled };
+        let journal = view(vec![called(1, "{}".into()), sleeps, called(3, "{}".into()), done, ended], 0);
+        let shown: Vec<_> = journal.items.iter().map(|call| call.status.as_str()).collect();
+        assert_eq!(shown, ["ok", "abandoned", "abandoned"]);
     }
 
     #[test]

@@ -20,11 +20,13 @@ mod decisions;
 mod drift;
 mod fork;
 mod health;
+mod idempotency;
 mod journal_view;
 mod lead;
 mod listen;
 mod nodes;
 mod openapi;
+mod path;
 mod pin;
 mod policies;
 mod problem_pages;
@@ -45,10 +47,22 @@ mod typecheck;
 mod webhooks;
 mod workflows;
 
+use std::process::ExitCode;
+
 use clap::Parser;
 
-fn main() -> anyhow::Result<()> {
-    let config = config::Config::parse();
+fn main() -> ExitCode {
+    match serve(config::Config::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Without a backtrace: `rewind dev` shows the last lines, and this has to be among them.
+            eprintln!("rewind-coordinator: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(config: config::Config) -> anyhow::Result<()> {
     let _telemetry = config.telemetry.start("rewind-coordinator")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(app::serve(config));

@@ -1,13 +1,12 @@
 //! A page for each problem: what its `type` leads to.
 
 use axum::{
-    extract::Path,
     http::header,
     response::{IntoResponse, Response},
 };
 use rewind_model::ProblemCode;
 
-use crate::refusal::Refusal;
+use crate::{path::Path, refusal::Refusal};
 
 /// What a problem means, and what to do about it; Markdown.
 #[utoipa::path(get, path = "/problems/{slug}", tag = "operation",
@@ -19,7 +18,21 @@ pub(crate) async fn page(Path(slug): Path<String>) -> Result<Response, Refusal> 
         let known = ProblemCode::ALL.map(ProblemCode::slug).join(", ");
         return Err(Refusal::new(ProblemCode::NotFound, format!("there is no such problem; there are {known}")));
     };
-    Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], text(code)).into_response())
+    Ok(markdown(text(code)))
+}
+
+/// What an answer's problem can be about; Markdown.
+#[utoipa::path(get, path = "/problems/", tag = "operation",
+    responses((status = 200, description = "The index.", body = String, content_type = "text/markdown")))]
+pub(crate) async fn index() -> Response {
+    let lines = ProblemCode::ALL.map(|code| {
+        format!("- [`{slug}`](/problems/{slug}) ({}): {}\n", code.status(), code.title(), slug = code.slug())
+    });
+    markdown(format!("# Problems\n\n{}", lines.concat()))
+}
+
+fn markdown(text: String) -> Response {
+    ([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], text).into_response()
 }
 
 fn text(code: ProblemCode) -> String {

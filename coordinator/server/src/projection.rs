@@ -249,6 +249,13 @@ impl Projection {
         self.lock().rows.get(run).map(|row| row.summary.status)
     }
 
+    /// One of the runs that were forked from this one.
+    pub(crate) fn a_fork_of(&self, run: &RunId) -> Option<Summary> {
+        let state = self.lock();
+        let mut summaries = state.rows.values().map(|row| &row.summary);
+        summaries.find(|summary| summary.forked_from.as_ref() == Some(run)).cloned()
+    }
+
     /// Returns once the run has ended; at once when it has.
     pub(crate) async fn until_ended(&self, run: &RunId) {
         // Dropped after the receiver, so that it finds the sender without one.

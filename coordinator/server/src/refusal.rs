@@ -14,11 +14,12 @@ pub(crate) struct Refusal {
     code: ProblemCode,
     detail: String,
     diagnostics: Vec<Diagnostic>,
+    warnings: Vec<Diagnostic>,
 }
 
 impl Refusal {
     pub(crate) fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), diagnostics: Vec::new() }
+        Self { code, detail: detail.into(), diagnostics: Vec::new(), warnings: Vec::new() }
     }
 
     /// A request of the right JSON with a wrong value in it.
@@ -33,7 +34,7 @@ impl Refusal {
     }
 
     /// The script does not type-check.
-    pub(crate) fn script(diagnostics: Vec<Diagnostic>) -> Self {
+    pub(crate) fn script(diagnostics: Vec<Diagnostic>, warnings: Vec<Diagnostic>) -> Self {
         let errors = diagnostics.len();
         let detail = match diagnostics.first() {
             Some(first) if errors == 1 => format!("{}:{}:{}: {}", first.file, first.line, first.column, first.message),
@@ -42,7 +43,7 @@ impl Refusal {
             }
             None => "the type-checker refused it".to_owned(),
         };
-        Self { code: ProblemCode::ScriptRejected, detail, diagnostics }
+        Self { code: ProblemCode::ScriptRejected, detail, diagnostics, warnings }
     }
 
     /// What kept the MCP server called `name` from being registered.
@@ -90,6 +91,7 @@ impl IntoResponse for Refusal {
             status: status.as_u16(),
             detail: Some(self.detail),
             diagnostics: self.diagnostics,
+            warnings: self.warnings,
         };
         let body = axum::Json(problem);
         (status, retry_after, challenge, [(header::CONTENT_TYPE, "application/problem+json")], IntoBody(body))

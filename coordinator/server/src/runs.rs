@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -13,6 +13,7 @@ use crate::{
     app::App,
     body::{Body, LARGE_BODY},
     journal_view,
+    path::Path,
     projection::{Filter, Position},
     query::Query,
     refusal::Refusal,

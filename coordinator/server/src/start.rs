@@ -14,11 +14,19 @@ use rewind_run::{Cassette, Clock, Entry, History, Past, Record, Run, Spec};
 use rewind_schema::Validator;
 
 use crate::{
-    app::App, body::BODY_LIMIT, refusal::Refusal, registry::Pinned, run_view, typecheck::Verdict, webhooks::Endpoint,
+    app::App,
+    body::{BODY_LIMIT, Wrong, read_json},
+    idempotency::{check_key, not_purged, request_digest, run_id, same_request, started_before},
+    refusal::Refusal,
+    registry::Pinned,
+    run_view,
+    typecheck::Verdict,
+    webhooks::Endpoint,
 };
 
 const LONGEST_NAMESPACE: usize = 128;
-const LONGEST_KEY: usize = 256;
+/// Workflows of a toolset that are named to who asked for another one.
+const MOST_NAMED: usize = 20;
 const MOST_LABELS: usize = 32;
 const LONGEST_LABEL_KEY: usize = 64;
 const LONGEST_LABEL_VALUE: usize = 256;
@@ -35,13 +43,22 @@ pub(crate) enum Started {
 ///
 /// Three round trips to NATS when toolset and script are known: what has been observed of results, the
 /// append, on whose acknowledgement the run exists whatever happens next, and the command to the owner
-/// of its shard.
+/// of its shard. An idempotency key is looked up before anything else: the time of the request, the servers and
+/// the toolsets may have changed since it started its run.
 ///
 /// # Errors
 /// `invalid-request`, `unknown-toolset`, `script-rejected`, `script-too-large`, `idempotency-conflict`,
 /// `busy`, `store-unavailable`.
 pub(crate) async fn start(app: &App, request: StartRun, headers: &HeaderMap) -> Result<Started, Refusal> {
     check_bounds(&request)?;
+    check_key(request.idempotency_key.as_deref())?;
+    let now = Timestamp::now();
+    let keyed = request.idempotency_key.is_some();
+    let run = run_id(request.idempotency_key.as_deref(), request.namespace.as_deref(), now);
+    let digest = request_digest(&request);
+    if keyed && let Some(before) = started_before(app, &run, digest).await? {
+        return Ok(before);
+    }
     check_webhook(app, request.webhook.as_deref())?;
     let pinned = app.registry.get(&app.store, &request.toolset).await?;
     let (toolset, source) = script(app, &pinned, &request).await?;
@@ -49,16 +66,13 @@ pub(crate) async fn start(app: &App, request: StartRun, headers: &HeaderMap) -> 
     let learned = pinned.learned(&app.store, &toolset).await?;
     let verdict = app.checker.check(&app.store, &pinned, &learned, &source).await?;
     if !verdict.diagnostics.is_empty() {
-        return Err(Refusal::script(verdict.diagnostics.clone()));
+        return Err(Refusal::script(verdict.diagnostics.clone(), verdict.warnings.clone()));
     }
-    let now = Timestamp::now();
-    let keyed = request.idempotency_key.is_some();
-    let run = run_id(request.idempotency_key.as_deref(), request.namespace.as_deref(), now);
     let past = past(app, &request, &run, now).await?;
     let spec = Spec {
         toolset,
         script: verdict.digest,
-        request: request_digest(&request),
+        request: digest,
         trace: trace(headers, &run),
         calls_in_flight: Limits::DEFAULT.calls_in_flight,
         parent: None,
@@ -85,10 +99,8 @@ pub(crate) async fn create(
     verdict: &Verdict,
     now: Timestamp,
 ) -> Result<Started, Refusal> {
-    // The same calls with the same keys would be no news to the tools.
-    if keyed && app.store.ask(|bus| bus.is_purged(&run)).await? {
-        let detail = format!("the idempotency key belongs to {run}, which has ended, and its time here is over");
-        return Err(Refusal::new(ProblemCode::RunPurged, detail));
+    if keyed {
+        not_purged(app, &run).await?;
     }
     let input = app.store.ask(|bus| bus.payload_json(&spec.input)).await?;
     if spec.input.inline_size() > Limits::DEFAULT.inline_bytes {
@@ -117,7 +129,8 @@ async fn past(app: &App, request: &StartRun, run: &RunId, now: Timestamp) -> Res
     let (history, clock) = match &request.cassette {
         Some(json) => {
             let wrong = |why: String| Refusal::invalid(format!("cassette: {why}"));
-            let cassette: Cassette = json.to().map_err(|error| wrong(error.to_string()))?;
+            let cassette: Cassette =
+                read_json(json.as_str().as_bytes()).map_err(|(Wrong::Syntax(why) | Wrong::Value(why))| wrong(why))?;
             let clock = cassette.clock.clone();
             (cassette.history().map_err(|error| wrong(error.to_string()))?, clock)
         }
@@ -152,9 +165,11 @@ async fn script(app: &App, pinned: &Pinned, request: &StartRun) -> Result<(Tools
         (Some(_), Some(_)) | (None, None) => return Err(Refusal::invalid("give either `script` or `workflow`")),
     };
     let shown: String = name.chars().take(128).collect();
-    let workflow = pinned.toolset.workflows.get(name);
-    let workflow =
-        workflow.ok_or_else(|| Refusal::invalid(format!("workflow: the toolset has no workflow {shown:?}")))?;
+    let workflow = pinned.toolset.workflows.get(name).ok_or_else(|| {
+        let known = pinned.toolset.workflows.keys().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        Refusal::invalid(format!("workflow: the toolset has no workflow {shown:?}; it has: {known}"))
+    })?;
     if let Some(schema) = &workflow.input_schema
         && let Ok((validator, _)) = Validator::new(schema, &Limits::DEFAULT)
         && let Err(violations) = validator.validate_json(request.input.as_str())
@@ -185,23 +200,6 @@ async fn tell_owner(app: &App, run: &RunId, sequence: u64, entry: Entry) {
     });
 }
 
-/// There is a run of this id already: is it of the same request?
-async fn same_request(app: &App, run: RunId, digest: Digest) -> Result<Started, Refusal> {
-    let ends = app.store.ask(|bus| bus.ends(&run)).await?;
-    let spec = ends.as_ref().and_then(|ends| match ends.first.records.first() {
-        Some(Record::Created { spec, .. }) => Some(spec),
-        _ => None,
-    });
-    match spec {
-        Some(spec) if spec.request == digest => Ok(Started::Before(run)),
-        Some(_) => {
-            let detail = format!("the idempotency key belongs to {run}, which was started by another request");
-            Err(Refusal::new(ProblemCode::IdempotencyConflict, detail))
-        }
-        None => Err(Refusal::internal("start the run", &format!("the journal of {run} does not begin with `created`"))),
-    }
-}
-
 fn check_bounds(request: &StartRun) -> Result<(), Refusal> {
     let header_safe = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
     // The body may be larger for the sake of a cassette.
@@ -215,8 +213,11 @@ fn check_bounds(request: &StartRun) -> Result<(), Refusal> {
         // It travels in headers, to host workers.
         return Err(Refusal::invalid(format!("namespace: 1 to {LONGEST_NAMESPACE} visible ASCII characters")));
     }
-    if request.idempotency_key.as_ref().is_some_and(|key| !(1..=LONGEST_KEY).contains(&key.len())) {
-        return Err(Refusal::invalid(format!("idempotency_key: 1 to {LONGEST_KEY} bytes")));
+    if request.cassette.as_ref().is_some_and(|cassette| cassette.as_str() == "null") {
+        // It must not run live because a harness found no recording.
+        return Err(Refusal::invalid(
+            "cassette: it is null; give a document of GET /v1/runs/{id}/cassette, or leave it out",
+        ));
     }
     check_labels(&request.labels)
 }
@@ -250,34 +251,6 @@ pub(crate) fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Refu
         }
     }
     Ok(())
-}
-
-/// With an idempotency key: a function of it and the namespace, so that two requests at the same
-/// moment, at two coordinators, meet in the journal's fence.
-pub(crate) fn run_id(key: Option<&str>, namespace: Option<&str>, now: Timestamp) -> RunId {
-    match key {
-        Some(key) => {
-            let scope: &[u8] = if namespace.is_some() { b"namespace" } else { b"none" };
-            let parts = [scope, namespace.unwrap_or_default().as_bytes(), key.as_bytes()];
-            RunId::of_bytes(Digest::of_parts(parts).as_bytes())
-        }
-        None => RunId::new(u64::try_from(now.unix_ms()).unwrap_or_default()),
-    }
-}
-
-/// Tells one request from another under the same key. The input counts as the text that was sent.
-fn request_digest(request: &StartRun) -> Digest {
-    let labels = request.labels.iter().flat_map(|(key, value)| [key.as_bytes(), value.as_bytes()]);
-    let namespace = request.namespace.as_deref().unwrap_or_default();
-    let script = request.script.as_deref().unwrap_or_default();
-    let parts = [request.toolset.as_str(), script, request.input.as_str(), namespace];
-    let workflow = request.workflow.iter().flat_map(|name| [b"workflow", name.as_bytes()]);
-    let deadline = request.deadline.iter().flat_map(|deadline| [b"deadline", deadline.as_bytes()]);
-    let webhook = request.webhook.iter().flat_map(|webhook| [b"webhook", webhook.as_bytes()]);
-    let cassette = request.cassette.iter().flat_map(|cassette| [b"cassette", cassette.as_str().as_bytes()]);
-    let plan = request.plan.then_some(b"plan".as_slice());
-    let later = workflow.chain(deadline).chain(webhook).chain(cassette).chain(plan);
-    Digest::of_parts(parts.map(str::as_bytes).into_iter().chain(labels).chain(later))
 }
 
 /// The caller's trace goes on in the run; without one the run begins its own.
@@ -316,39 +289,6 @@ mod tests {
     }
 
     #[test]
-    fn a_key_names_one_run_in_each_namespace() {
-        let id = |request: &StartRun| {
-            let (key, namespace) = (request.idempotency_key.as_deref(), request.namespace.as_deref());
-            run_id(key, namespace, Timestamp::from_unix_ms(0))
-        };
-        let with = |namespace: &str| StartRun { namespace: Some(namespace.into()), ..request() };
-        assert_eq!(id(&request()), id(&StartRun { script: Some("other".into()), ..request() }));
-        assert_ne!(id(&request()), id(&with("")));
-        assert_ne!(id(&with("a")), id(&with("b")));
-        let without = StartRun { idempotency_key: None, ..request() };
-        assert_ne!(id(&without), id(&without));
-    }
-
-    #[test]
-    fn every_part_of_a_request_tells_it_from_another() {
-        let digest = request_digest(&request());
-        let label = [("a".to_owned(), "b".to_owned())].into();
-        for other in [
-            StartRun { script: Some("s2".into()), ..request() },
-            StartRun { workflow: Some("s".into()), ..request() },
-            StartRun { deadline: Some("1h".into()), ..request() },
-            StartRun { webhook: Some("s".into()), ..request() },
-            StartRun { cassette: Some(Json::null()), ..request() },
-            StartRun { plan: true, ..request() },
-            StartRun { input: Json::parse("1").expect("JSON"), ..request() },
-            StartRun { labels: label, ..request() },
-            StartRun { toolset: ToolsetId::of_bytes(b"u"), ..request() },
-        ] {
-            assert_ne!(request_digest(&other), digest, "{other:?}");
-        }
-    }
-
-    #[test]
     fn what_travels_in_headers_is_bounded() {
         assert!(check_bounds(&StartRun { namespace: Some("user@example.com".into()), ..request() }).is_ok());
         for bad in ["", "a\r\nb: c", "ü", &"x".repeat(129)] {
@@ -357,6 +297,6 @@ mod tests {
         let many = (0..33).map(|n| (n.to_string(), String::new())).collect();
         assert!(check_bounds(&StartRun { labels: many, ..request() }).is_err());
         assert!(check_bounds(&StartRun { labels: [("a=b".into(), "c".into())].into(), ..request() }).is_err());
-        assert!(check_bounds(&StartRun { idempotency_key: Some("x".repeat(257)), ..request() }).is_err());
+        assert!(check_bounds(&StartRun { cassette: Some(Json::null()), ..request() }).is_err());
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{Path, State},
+    extract::State,
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -16,6 +16,7 @@ use rewind_model::{
 use crate::{
     app::App,
     body::Body,
+    path::Path,
     pin,
     query::Query,
     refusal::Refusal,

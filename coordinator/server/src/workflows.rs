@@ -65,7 +65,7 @@ async fn check(
         if !verdict.diagnostics.is_empty() {
             let mut diagnostics = verdict.diagnostics.clone();
             diagnostics.iter_mut().for_each(|diagnostic| diagnostic.file = format!("workflows/{name}.ts"));
-            return Err(Refusal::script(diagnostics));
+            return Err(Refusal::script(diagnostics, Vec::new()));
         }
         document.registration.workflows.insert(name.clone(), verdict.digest);
     }

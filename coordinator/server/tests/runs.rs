@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use reqwest::Method;
 use rewind_bus::{Bus, journal::Summary};
-use rewind_model::{Json, Limits, NodeId, Payload, RunId, Timestamp};
-use rewind_run::{End, Entry, Record, Run};
+use rewind_model::{Json, Limits, NodeId, Payload, RunId, Timestamp, ToolName};
+use rewind_run::{Call, End, Entry, Record, Run, Terms};
 use serde_json::{Value, json};
 use support::{Coordinator, Nats, SCRIPT, eventually, send};
 
@@ -17,16 +17,16 @@ fn start(toolset: &str) -> Value {
 
 /// Does what a node does at the end of a run.
 async fn complete(bus: &Bus, run: &RunId, result: &str) {
+    let end = End::Completed { result: Payload::Inline(Json::parse(result).expect("JSON")) };
+    adopt(bus, run, vec![Record::Ended { at: Timestamp::now(), end }]).await;
+}
+
+/// Takes the run over, and appends `records`.
+async fn adopt(bus: &Bus, run: &RunId, mut records: Vec<Record>) {
     let stored = bus.read(run).await.expect("read");
     let last = stored.last().expect("created").sequence;
     let created_at = stored[0].entry.records[0].at();
-    let records = vec![
-        Record::Adopted { at: Timestamp::now(), node: NodeId::random(), epoch: 1 },
-        Record::Ended {
-            at: Timestamp::now(),
-            end: End::Completed { result: Payload::Inline(Json::parse(result).expect("JSON")) },
-        },
-    ];
+    records.insert(0, Record::Adopted { at: Timestamp::now(), node: NodeId::random(), epoch: 1 });
     let mut state = Run::new(run.clone(), Limits::DEFAULT);
     for record in stored.iter().flat_map(|stored| &stored.entry.records).chain(&records) {
         state.fold(record).expect("legal");
@@ -110,6 +110,66 @@ async fn the_same_key_is_the_same_run_and_for_another_request_a_conflict() {
 }
 
 #[tokio::test]
+async fn a_key_finds_its_run_after_its_deadline() {
+    let nats = Nats::start();
+    let coordinator = Coordinator::start(&nats).await;
+    let mut body = start(&coordinator.toolset().await);
+    body["deadline"] = json!(Timestamp::now().plus(Duration::from_secs(3)).to_string());
+    let unkeyed = body.clone();
+    body["idempotency_key"] = json!("order-1");
+    let (status, first) = coordinator.post("/v1/runs", &body).await;
+    assert_eq!(status, 201, "{first}");
+    eventually("the deadline is over", || async {
+        (coordinator.post("/v1/runs", &unkeyed).await.0 == 422).then_some(())
+    })
+    .await;
+    let (status, again) = coordinator.post("/v1/runs", &body).await;
+    assert_eq!((status, &again["id"]), (200, &first["id"]), "{again}");
+    body["labels"] = json!({"a": "b"});
+    assert_eq!(coordinator.post("/v1/runs", &body).await.0, 409);
+}
+
+#[tokio::test]
+async fn a_key_finds_its_fork_after_the_source_was_purged() {
+    let nats = Nats::start();
+    let coordinator = Coordinator::start(&nats).await;
+    let bus = nats.bus().await;
+    let mut body = start(&coordinator.toolset().await);
+    body["namespace"] = json!("ada");
+    let (_, source) = coordinator.post("/v1/runs", &body).await;
+    let path = format!("/v1/runs/{}/fork", id(&source));
+    let keyed = json!({"idempotency_key": "again"});
+    let (status, fork) = coordinator.post(&path, &keyed).await;
+    assert_eq!((status, &fork["forked_from"]), (201, &source["id"]), "{fork}");
+
+    complete(&bus, &id(&source), "1").await;
+    bus.purge_run(&id(&source)).await.expect("purged");
+    assert_eq!(coordinator.post(&path, &json!({})).await.0, 410);
+    let (status, again) = coordinator.post(&path, &keyed).await;
+    assert_eq!((status, &again["id"]), (200, &fork["id"]), "{again}");
+    let (status, other) = coordinator.post(&path, &json!({"idempotency_key": "again", "input": {"id": "B"}})).await;
+    assert_eq!((status, &other["type"]), (409, &json!("/problems/idempotency-conflict")));
+
+    complete(&bus, &id(&fork), "1").await;
+    bus.purge_run(&id(&fork)).await.expect("purged");
+    assert_eq!(coordinator.post(&path, &keyed).await.0, 410);
+    let long = json!({"idempotency_key": "x".repeat(257)});
+    assert_eq!(coordinator.post(&path, &long).await.0, 422);
+}
+
+#[tokio::test]
+async fn a_recording_that_is_null_runs_nothing() {
+    let nats = Nats::start();
+    let coordinator = Coordinator::start(&nats).await;
+    let mut body = start(&coordinator.toolset().await);
+    body["cassette"] = Value::Null;
+    let (status, problem) = coordinator.post("/v1/runs", &body).await;
+    assert_eq!((status, &problem["type"]), (422, &json!("/problems/invalid-request")));
+    assert!(problem["detail"].as_str().expect("a detail").starts_with("cassette: it is null"), "{problem}");
+    assert_eq!(coordinator.get("/v1/runs").await.1["items"], json!([]));
+}
+
+#[tokio::test]
 async fn a_wrong_script_starts_nothing() {
     let nats = Nats::start();
     let coordinator = Coordinator::start(&nats).await;
@@ -149,6 +209,46 @@ async fn a_long_poll_ends_with_the_run_or_with_its_time() {
     assert!(text.contains("\"result\":12345678901234567890123"), "not rounded: {text}");
     let (_, journal) = one.get(&format!("/v1/runs/{run_id}/journal")).await;
     assert_eq!((&journal["appends"], &journal["adoptions"][0]["epoch"]), (&json!(2), &json!(1)));
+}
+
+#[tokio::test]
+async fn calls_that_nobody_works_on_are_told_from_others() {
+    let nats = Nats::start();
+    let coordinator = Coordinator::start(&nats).await;
+    let bus = nats.bus().await;
+    let mut body = start(&coordinator.toolset().await);
+    body["namespace"] = json!("ada");
+    let (_, run) = coordinator.post("/v1/runs", &body).await;
+    let called = |seq, approval| Record::Called {
+        at: Timestamp::now(),
+        seq,
+        call: Call::Tool {
+            tool: ToolName::new("host", "lookup_order"),
+            arguments: Payload::Inline(Json::null()),
+            raw: false,
+            terms: Terms { approval, ..Terms::default() },
+            origin: None,
+        },
+    };
+    adopt(&bus, &id(&run), vec![called(1, false), called(2, true)]).await;
+    let statuses = async || {
+        let (_, journal) = coordinator.get(&format!("/v1/runs/{}/journal", id(&run))).await;
+        let calls = journal["items"].as_array().expect("calls").iter();
+        calls.map(|call| call["status"].as_str().expect("a status").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(statuses().await, ["no_worker", "parked"], "no worker was ever there");
+    let queue = bus.host_queue("lookup_order").await.expect("a queue");
+    assert_eq!(statuses().await, ["no_worker", "parked"], "none is there now");
+    let worker = tokio::spawn(async move { queue.take(1, Duration::from_secs(30)).await.map(|calls| calls.len()) });
+    eventually("a worker asks for calls", || async { (statuses().await[0] == "pending").then_some(()) }).await;
+    worker.abort();
+
+    let (status, parked) = coordinator.get(&format!("/v1/parked?run={}", id(&run))).await;
+    let [call] = &parked["items"].as_array().expect("a list")[..] else { panic!("{parked}") };
+    assert_eq!((status, &call["seq"], &call["namespace"]), (200, &json!(2), &json!("ada")));
+    let (_, none) = coordinator.get(&format!("/v1/parked?run={}&namespace=bob", id(&run))).await;
+    assert_eq!(none["items"], json!([]));
+    assert_eq!(coordinator.get(&format!("/v1/parked?run=run_{}", "0".repeat(32))).await.0, 404);
 }
 
 #[tokio::test]

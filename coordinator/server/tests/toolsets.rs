@@ -266,7 +266,15 @@ async fn a_wrong_request_is_told_what_is_wrong() {
             "application/json",
         ),
         (coordinator.get("/v1/toolsets/nothing").await, 404, "unknown-toolset", ""),
+        (
+            post("/v1/toolsets", r#"{"host_tools": {"ask": {"input_schema": {}}}}"#.into()).await,
+            422,
+            "invalid-request",
+            "host_tools.ask: missing field `description`",
+        ),
         (coordinator.get("/v1/runs/nothing").await, 404, "unknown-run", ""),
+        (coordinator.get("/v1/runs/%ff%fe").await, 404, "not-found", "UTF-8"),
+        (post("/v1/runs/x/calls/%ff/approve", "{}".into()).await, 404, "not-found", "UTF-8"),
         (coordinator.get(&format!("/v1/runs/run_{}?wait=1s", "0".repeat(32))).await, 404, "unknown-run", ""),
         (coordinator.get(&format!("/v1/runs/run_{}/journal", "0".repeat(32))).await, 404, "unknown-run", ""),
         (coordinator.get("/v1/runs?staus=failed").await, 422, "invalid-request", "`staus`"),
@@ -304,7 +312,7 @@ async fn without_a_valid_key_nothing_is_told() {
         details.insert(problem["detail"].to_string());
     }
     assert_eq!(details.len(), 1);
-    for open in ["/healthz", "/readyz", "/openapi.json", "/problems/busy"] {
+    for open in ["/healthz", "/readyz", "/openapi.json", "/problems/", "/problems/busy"] {
         assert_eq!(get(open).send().await.expect("an answer").status(), 200, "{open}");
     }
 }
@@ -334,6 +342,7 @@ async fn every_route_is_in_the_document_with_its_problems() {
         operations,
         [
             "GET /healthz",
+            "GET /problems/",
             "GET /problems/{slug}",
             "GET /readyz",
             "GET /v1/parked",

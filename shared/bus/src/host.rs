@@ -8,6 +8,7 @@ use async_nats::{
     jetstream::{
         self, AckKind,
         consumer::{AckPolicy, PullConsumer, pull},
+        context::ConsumerInfoErrorKind,
         message::Acker,
         stream::LastRawMessageErrorKind,
     },
@@ -23,6 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A worker that is silent for this long has lost its call: it goes to another one. An operator may
 /// give a queue another limit (its consumer's `ack_wait`): workers ask the queue, [`HostQueue::silence`].
 pub const SILENCE: Duration = Duration::from_secs(15);
+
+/// A worker that has no call may be between two requests for one; the next is there after this long.
+const BETWEEN_REQUESTS: Duration = Duration::from_millis(50);
 
 /// Value of [`header::DELIVERY`].
 const AT_MOST_ONCE: &str = "at_most_once";
@@ -146,6 +150,24 @@ impl Bus {
             let seq = parts.next()?.parse().ok()?;
             Some(Key { run, seq })
         }))
+    }
+
+    /// Whether a worker of this tool is there: one asks for calls, or has one. Reads only.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn has_host_worker(&self, tool: &str) -> Result<bool, BusError> {
+        let stream = self.jetstream.get_stream_no_info(names::HOST).await.map_err(unavailable("look for a worker"))?;
+        let name = names::host_consumer(tool);
+        for wait in [BETWEEN_REQUESTS, Duration::ZERO] {
+            match stream.consumer_info(&name).await {
+                Ok(info) if info.num_waiting > 0 || info.num_ack_pending > 0 => return Ok(true),
+                Ok(_) => tokio::time::sleep(wait).await,
+                Err(error) if error.kind() == ConsumerInfoErrorKind::NotFound => return Ok(false),
+                Err(error) => return Err(unavailable("look for a worker")(error)),
+            }
+        }
+        Ok(false)
     }
 
     /// The queue of one tool, shared by all of its workers. Made where there is none yet; one that is

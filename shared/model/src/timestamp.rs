@@ -39,6 +39,12 @@ impl Timestamp {
         Self(self.0.saturating_sub(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)).max(0))
     }
 
+    /// RFC 3339 with three digits of milliseconds always, for people who read times below each other.
+    pub fn to_millis(self) -> String {
+        let (seconds, ms) = (self.0.div_euclid(1_000), self.0.rem_euclid(1_000));
+        format!("{}.{ms:03}Z", Self(seconds * 1_000).to_string().trim_end_matches('Z'))
+    }
+
     /// How long after `earlier` this is; zero if it is not after.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or(0))
@@ -78,5 +84,18 @@ impl<'de> Deserialize<'de> for Timestamp {
         } else {
             i64::deserialize(deserializer).map(Self)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_for_people_have_one_width() {
+        let text = |ms| Timestamp::from_unix_ms(ms).to_millis();
+        assert_eq!(text(1_767_323_045_120), "2026-01-02T03:04:05.120Z");
+        assert_eq!(text(1_767_323_045_000), "2026-01-02T03:04:05.000Z");
+        assert_eq!(text(-1), "1969-12-31T23:59:59.999Z");
     }
 }

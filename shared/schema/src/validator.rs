@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(
             said(schema.clone(), json!({"title": "x", "perPage": 1})),
             [
-                "per_page: expected a value: it is required, got nothing; did you mean per_page by perPage?",
+                "per_page: expected a value: it is required, got nothing; did you mean per_page instead of perPage?",
                 "perPage: expected only labels, per_page, state, title, got a property of this name; did you mean per_page?",
             ]
             .into_iter()

@@ -119,7 +119,7 @@ fn of_error(error: &ValidationError<'_>, schema: &Value, depth: usize, found: &m
         Kind::Required { property } => {
             let name = property.as_str().unwrap_or_default();
             let given = value.as_object().into_iter().flat_map(|map| map.keys().map(String::as_str));
-            let nearest = hint::nearest(name, given).map(|given| format!("{name} by {given}"));
+            let nearest = hint::nearest(name, given).map(|given| format!("{name} instead of {given}"));
             found.push(Violation::new(member(&here, name), "a value: it is required", "nothing").with_nearest(nearest));
         }
         Kind::Enum { options } => {

@@ -73,12 +73,12 @@ async fn a_run_is_cancelled_from_every_state() -> anyhow::Result<()> {
     let phases = [
         ("asleep", "await sleep(\"10d\");", "pending"),
         ("parked", "await shop.effect({});", "parked"),
-        ("waiting for a worker", "await host.refund({ order_id: \"o\" });", "pending"),
+        ("waiting for a worker", "await host.refund({ order_id: \"o\" });", "no_worker"),
         ("deferred", "await host.ask({ question: \"q\" });", "deferred"),
         (
             "over the limit of calls in flight",
             "await Promise.all(Array.from({ length: 150 }, () => host.refund({})));",
-            "pending",
+            "no_worker",
         ),
     ];
     for (phase, body, status) in phases {

@@ -136,7 +136,7 @@ async fn a_workflow_is_run_by_its_name() -> anyhow::Result<()> {
     ensure!(result(&cluster.api.ended(&run.id).await?)? == "o-1004");
     for (body, said) in [
         (json!({"workflow": "refund", "input": {"order_id": 7}}), "order_id"),
-        (json!({"workflow": "nothing"}), "nothing"),
+        (json!({"workflow": "nothing"}), "it has: "),
         (json!({"workflow": "refund", "script": "x"}), "either"),
         (json!({}), "either"),
     ] {

@@ -15,6 +15,8 @@ pub(crate) enum DevError {
     Missing { what: &'static str, hint: &'static str, looked: String },
     #[error("{address} is not free: {source}; give another address, or port 0 for a free one")]
     Listen { address: SocketAddr, source: io::Error },
+    #[error("{role} {ending} before it was ready; {output}")]
+    Part { role: String, ending: String, output: String },
     #[error("not ready after {}: {missing}. The output above (or DIR/logs) says why", format_duration(*after))]
     NotReady { after: Duration, missing: String },
     #[error("signals cannot be received: {0}")]

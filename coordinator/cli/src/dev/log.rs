@@ -1,7 +1,7 @@
 use std::{
     collections::HashMap,
     fs::{self, File, OpenOptions},
-    io::{self, Write as _},
+    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -13,6 +13,8 @@ use crate::output::printable;
 
 /// A longer line is shown as several; in bytes.
 const LONGEST_LINE: usize = 16 << 10;
+/// Of a part that failed.
+const SHOWN_LINES: usize = 10;
 /// A log file over this becomes `NAME.log.1`, in place of the one before it; in bytes.
 const LARGEST_FILE: u64 = 32 << 20;
 
@@ -37,6 +39,19 @@ impl Log {
     /// A line of `rewind dev` itself, always on stderr.
     pub(super) fn say(&self, text: &str) {
         show("rewind", text);
+    }
+
+    /// The file that the output of the part `name` is in.
+    pub(super) fn file(&self, name: &str) -> Option<PathBuf> {
+        self.files.as_ref().map(|files| files.path(name))
+    }
+
+    /// The last lines of that file, each indented; what cannot be read is left out.
+    pub(super) fn end_of(&self, name: &str) -> String {
+        let bytes = self.file(name).and_then(|path| read_end(&path).ok()).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<_> = text.lines().map(|line| format!("    {line}")).collect();
+        lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
     }
 
     /// Copies the output of the part `name` until it ends.
@@ -100,14 +115,26 @@ impl Files {
         Ok(())
     }
 
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.log"))
+    }
+
     fn open(&self, name: &str) -> io::Result<(File, u64)> {
-        let path = self.folder.join(format!("{name}.log"));
+        let path = self.path(name);
         if size_of(&path) > LARGEST_FILE {
             fs::rename(&path, self.folder.join(format!("{name}.log.1")))?;
         }
         let file = OpenOptions::new().create(true).append(true).open(&path)?;
         Ok((file, size_of(&path)))
     }
+}
+
+fn read_end(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(size_of(path).saturating_sub(LONGEST_LINE as u64)))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn size_of(path: &Path) -> u64 {

@@ -43,15 +43,17 @@ use crate::{args::DevArgs, error::Error, exit::Exit};
 /// Runs until SIGINT, SIGTERM or SIGHUP.
 ///
 /// # Errors
-/// When something it needs is missing, the folder is in use, or not everything is ready in time.
+/// When something it needs is missing, the folder is in use, a part says that it cannot run, or not everything is
+/// ready in time.
 pub(crate) async fn run(args: DevArgs) -> Result<Exit, Error> {
     let mut signals = Signals::new().map_err(DevError::Signals)?;
     let launch = prepare(&args)?;
-    let mut parts = Parts::new(launch);
+    let (mut parts, mut failures) = Parts::new(launch);
     let state = parts.launch().state_file();
     // A signal during the start stops it: the parts started so far are stopped below.
     let outcome = tokio::select! {
         outcome = serve(&mut parts, &state, &args) => outcome,
+        Some(failure) = failures.recv() => Err(failure),
         () = signals.next() => Ok(()),
     };
     parts.launch().log.say("stopping");
@@ -93,9 +95,15 @@ async fn serve(parts: &mut Parts, state: &StateFile, args: &DevArgs) -> Result<(
 async fn start(parts: &mut Parts, nodes: u16) -> Result<(), DevError> {
     parts.start_nats();
     parts.launch().nats.wait_until_ready().await;
+    parts.nats_was_ready();
     parts.start_coordinator();
     parts.start_nodes(nodes);
-    ready::wait_until_ready(&parts.launch().api, nodes).await
+    ready::wait_until_ready(&parts.launch().api, 0).await?;
+    parts.coordinator_was_ready();
+    // The coordinator counts nodes and does not say which: they were all ready once it counts them all.
+    ready::wait_until_ready(&parts.launch().api, nodes).await?;
+    parts.nodes_were_ready();
+    Ok(())
 }
 
 /// Everything that can be refused before a process is started.
@@ -105,17 +113,16 @@ fn prepare(args: &DevArgs) -> Result<Launch, DevError> {
     // Left by one that was killed: a reader would take its addresses for ours.
     StateFile::in_folder(&data).remove()?;
     let programs = Programs::find(args)?;
-    let secrets = Secrets::load_or_create(&data)?;
+    let mut secrets = Secrets::load_or_create(&data)?;
+    let log = Arc::new(Log::new(args.quiet.then(|| data.join("logs")))?);
     let listen = SocketAddr::new(args.listen.ip(), port::claim(args.listen)?);
-    let localhost = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
     let nats = Nats {
-        address: localhost(port::claim(localhost(0))?),
+        address: nats_address(&data, &mut secrets, &log)?,
         monitor: args.nats_monitor.map(|port| port::claim(localhost(port)).map(localhost)).transpose()?,
         data: data.clone(),
         sync_always: args.sync_always,
     };
     nats.write_config(&secrets)?;
-    let log = Arc::new(Log::new(args.quiet.then(|| data.join("logs")))?);
     if let Some(monitor) = nats.monitor {
         log.say(&format!("NATS monitoring at http://{monitor}"));
     }
@@ -131,6 +138,25 @@ fn prepare(args: &DevArgs) -> Result<Launch, DevError> {
         secrets,
         webhook_urls: args.webhook_urls.clone(),
     })
+}
+
+fn localhost(port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+}
+
+/// The same at each start, if it is free: workers that were given NATS's URL then find the next NATS by it.
+fn nats_address(data: &Path, secrets: &mut Secrets, log: &Log) -> Result<SocketAddr, DevError> {
+    let before = secrets.nats_port;
+    if let Some(port) = before.and_then(|port| port::claim(localhost(port)).ok()) {
+        return Ok(localhost(port));
+    }
+    let port = port::claim(localhost(0))?;
+    if let Some(before) = before {
+        log.say(&format!("another process has NATS's port {before}: it is {port} now, and workers need the new URL"));
+    }
+    secrets.nats_port = Some(port);
+    secrets.write(data)?;
+    Ok(localhost(port))
 }
 
 /// Makes the folder, readable by its owner only; its absolute path.

@@ -1,9 +1,9 @@
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf, sync::Arc};
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use super::{
-    GRACE,
+    DevError, GRACE,
     child::{Spec, kill_group},
     lock::Lock,
     log::Log,
@@ -12,7 +12,7 @@ use super::{
     ready,
     secrets::Secrets,
     state::{DevState, Pids, Role, StateFile},
-    supervisor::Part,
+    supervisor::{Common, Part},
 };
 use crate::api_key::Hidden;
 
@@ -101,16 +101,19 @@ fn joined(urls: &[Hidden]) -> String {
 #[derive(Debug)]
 pub(super) struct Parts {
     launch: Launch,
-    pids: watch::Sender<Pids>,
+    common: Common,
     nats: Option<Part>,
     coordinator: Option<Part>,
     nodes: Vec<Part>,
 }
 
 impl Parts {
-    pub(super) fn new(launch: Launch) -> Self {
+    /// And the reasons of parts that will never run.
+    pub(super) fn new(launch: Launch) -> (Self, mpsc::UnboundedReceiver<DevError>) {
         let (pids, _) = watch::channel(Pids::default());
-        Self { launch, pids, nats: None, coordinator: None, nodes: Vec::new() }
+        let (failed, failures) = mpsc::unbounded_channel();
+        let common = Common { log: Arc::clone(&launch.log), pids, failed };
+        (Self { launch, common, nats: None, coordinator: None, nodes: Vec::new() }, failures)
     }
 
     pub(super) fn launch(&self) -> &Launch {
@@ -119,7 +122,7 @@ impl Parts {
 
     /// Changes whenever a part has another process.
     pub(super) fn pids(&self) -> watch::Receiver<Pids> {
-        self.pids.subscribe()
+        self.common.pids.subscribe()
     }
 
     pub(super) fn start_nats(&mut self) {
@@ -136,7 +139,19 @@ impl Parts {
     }
 
     fn start(&self, role: Role, spec: Spec) -> Part {
-        Part::start(role, spec, GRACE, Arc::clone(&self.launch.log), self.pids.clone())
+        Part::start(role, spec, GRACE, self.common.clone())
+    }
+
+    pub(super) fn nats_was_ready(&self) {
+        self.nats.iter().for_each(Part::was_ready);
+    }
+
+    pub(super) fn coordinator_was_ready(&self) {
+        self.coordinator.iter().for_each(Part::was_ready);
+    }
+
+    pub(super) fn nodes_were_ready(&self) {
+        self.nodes.iter().for_each(Part::was_ready);
     }
 
     /// What is in the way of being ready, for people.
@@ -162,6 +177,6 @@ impl Parts {
     /// Kills everything at once. Nothing is lost by it: what the journal does not hold was never true.
     pub(super) fn kill(&self) {
         self.nats.iter().chain(&self.coordinator).chain(&self.nodes).for_each(Part::abandon);
-        self.pids.borrow().all().for_each(kill_group);
+        self.common.pids.borrow().all().for_each(kill_group);
     }
 }

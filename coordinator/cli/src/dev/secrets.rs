@@ -1,4 +1,7 @@
-use std::{fmt, fs, io, path::Path};
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
@@ -9,7 +12,7 @@ use crate::{
     files::write_private,
 };
 
-/// Made once for a folder, so that a key given out keeps working.
+/// Made once for a folder, so that a key and a URL of NATS that were given out keep working.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Secrets {
     pub(super) api_key: ApiKey,
@@ -17,6 +20,9 @@ pub(super) struct Secrets {
     /// What webhooks are signed with. A folder of an older build has none yet.
     #[serde(default = "new_webhook_secret")]
     pub(super) webhook_secret: Hidden,
+    /// No secret, but a part of NATS's URL as the password is. Absent until one was claimed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) nats_port: Option<u16>,
 }
 
 /// As the Standard Webhooks specification writes it.
@@ -36,7 +42,7 @@ impl Secrets {
     /// # Errors
     /// When the file cannot be read or written, or holds something else.
     pub(super) fn load_or_create(folder: &Path) -> Result<Self, DevError> {
-        let path = folder.join("dev-secrets.json");
+        let path = path_in(folder);
         let failed = |source| DevError::Folder { path: path.clone(), source };
         let (before, secrets) = match fs::read_to_string(&path) {
             Ok(text) => {
@@ -47,16 +53,36 @@ impl Secrets {
             Err(error) if error.kind() == io::ErrorKind::NotFound => (None, Self::new()),
             Err(source) => return Err(failed(source)),
         };
-        let text = serde_json::to_string_pretty(&secrets).map_err(|error| failed(error.into()))?;
-        if before.as_ref() != Some(&text) {
-            write_private(&path, &text).map_err(failed)?;
+        if before.as_ref() != Some(&secrets.to_text(&path)?) {
+            secrets.write(folder)?;
         }
         Ok(secrets)
     }
 
-    fn new() -> Self {
-        Self { api_key: ApiKey::random(), nats_password: random_hex(), webhook_secret: new_webhook_secret() }
+    /// # Errors
+    /// When the file cannot be written.
+    pub(super) fn write(&self, folder: &Path) -> Result<(), DevError> {
+        let path = path_in(folder);
+        let written = write_private(&path, &self.to_text(&path)?);
+        written.map_err(|source| DevError::Folder { path, source })
     }
+
+    fn to_text(&self, path: &Path) -> Result<String, DevError> {
+        serde_json::to_string_pretty(self).map_err(|error| DevError::Folder { path: path.into(), source: error.into() })
+    }
+
+    fn new() -> Self {
+        Self {
+            api_key: ApiKey::random(),
+            nats_password: random_hex(),
+            webhook_secret: new_webhook_secret(),
+            nats_port: None,
+        }
+    }
+}
+
+fn path_in(folder: &Path) -> PathBuf {
+    folder.join("dev-secrets.json")
 }
 
 #[cfg(test)]

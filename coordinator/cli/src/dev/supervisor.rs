@@ -1,17 +1,21 @@
 use std::{
     process::ExitStatus,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use rewind_model::format_duration;
 use tokio::{
-    sync::{oneshot, watch},
+    sync::{mpsc, oneshot, watch},
     task::JoinHandle,
     time::timeout,
 };
 
 use super::{
+    DevError,
     child::{Child, Spec},
     log::Log,
     state::{Pids, Role},
@@ -46,18 +50,34 @@ impl Backoff {
     }
 }
 
+/// What the supervisors of all parts have.
+#[derive(Debug, Clone)]
+pub(super) struct Common {
+    pub(super) log: Arc<Log>,
+    pub(super) pids: watch::Sender<Pids>,
+    /// Gets the reason of a part that will never run: it is not started again.
+    pub(super) failed: mpsc::UnboundedSender<DevError>,
+}
+
 /// A part that is kept running until it is told to stop.
 #[derive(Debug)]
 pub(super) struct Part {
     stop: Option<oneshot::Sender<()>>,
+    ready: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
 impl Part {
-    pub(super) fn start(role: Role, spec: Spec, grace: Duration, log: Arc<Log>, pids: watch::Sender<Pids>) -> Self {
+    pub(super) fn start(role: Role, spec: Spec, grace: Duration, common: Common) -> Self {
         let (stop, stopped) = oneshot::channel();
-        let supervisor = Supervisor { role, spec, grace, log, pids };
-        Self { stop: Some(stop), task: tokio::spawn(supervisor.run(stopped)) }
+        let ready = Arc::new(AtomicBool::new(false));
+        let supervisor = Supervisor { role, spec, grace, common, ready: Arc::clone(&ready) };
+        Self { stop: Some(stop), ready, task: tokio::spawn(supervisor.run(stopped)) }
+    }
+
+    /// It has run as it should: from now on it is restarted, however it ends.
+    pub(super) fn was_ready(&self) {
+        self.ready.store(true, Ordering::Relaxed);
     }
 
     /// Asks it to stop, without waiting.
@@ -86,8 +106,8 @@ struct Supervisor {
     role: Role,
     spec: Spec,
     grace: Duration,
-    log: Arc<Log>,
-    pids: watch::Sender<Pids>,
+    common: Common,
+    ready: Arc<AtomicBool>,
 }
 
 impl Supervisor {
@@ -96,14 +116,22 @@ impl Supervisor {
         loop {
             let started = Instant::now();
             let ended = match Child::spawn(&self.spec) {
-                Err(error) => format!("cannot be started: {error}"),
+                Err(error) => Ending { text: format!("cannot be started: {error}"), code: None },
                 Ok(child) => match self.attend(child, &mut stop).await {
                     Some(ended) => ended,
                     None => return,
                 },
             };
+            if ended.says_why() && !self.ready.load(Ordering::Relaxed) {
+                self.fail(ended);
+                let _ = stop.await;
+                return;
+            }
             let wait = backoff.after(started.elapsed());
-            self.log.say(&format!("{} {ended}; restarting in {}", self.role, format_duration(wait)));
+            let file = self.common.log.file(&self.role.to_string());
+            let file = file.map(|path| format!(" (see {})", path.display())).unwrap_or_default();
+            let again = format_duration(wait);
+            self.common.log.say(&format!("{} {}; restarting in {again}{file}", self.role, ended.text));
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 _ = &mut stop => return,
@@ -111,27 +139,38 @@ impl Supervisor {
         }
     }
 
+    /// Nothing would be different the next time.
+    fn fail(&self, Ending { text: ending, .. }: Ending) {
+        let role = self.role.to_string();
+        let output = match self.common.log.file(&role) {
+            Some(path) => format!("{} ends with\n{}", path.display(), self.common.log.end_of(&role)),
+            None => "its output is above".to_owned(),
+        };
+        // A receiver that is gone has had another part's reason.
+        let _ = self.common.failed.send(DevError::Part { role, ending, output });
+    }
+
     /// How the child ended by itself; `None` when it was stopped as asked.
-    async fn attend(&self, mut child: Child, stop: &mut oneshot::Receiver<()>) -> Option<String> {
-        self.pids.send_modify(|pids| pids.set(self.role, child.pid()));
+    async fn attend(&self, mut child: Child, stop: &mut oneshot::Receiver<()>) -> Option<Ending> {
+        self.common.pids.send_modify(|pids| pids.set(self.role, child.pid()));
         let (stdout, stderr) = child.take_output();
         let name = self.role.to_string();
         let pumps = [
-            stdout.map(|out| tokio::spawn(Arc::clone(&self.log).pump(name.clone(), out))),
-            stderr.map(|out| tokio::spawn(Arc::clone(&self.log).pump(name, out))),
+            stdout.map(|out| tokio::spawn(Arc::clone(&self.common.log).pump(name.clone(), out))),
+            stderr.map(|out| tokio::spawn(Arc::clone(&self.common.log).pump(name, out))),
         ];
         let ended = tokio::select! {
             status = child.wait() => Some(match status {
                 Ok(status) => ending(status),
-                Err(error) => format!("was lost: {error}"),
+                Err(error) => Ending { text: format!("was lost: {error}"), code: None },
             }),
             _ = stop => {
                 match child.stop(self.grace).await {
                     Ok(true) => {}
-                    Ok(false) => self.log.say(&format!(
+                    Ok(false) => self.common.log.say(&format!(
                         "{} did not stop within {} and was killed", self.role, format_duration(self.grace)
                     )),
-                    Err(error) => self.log.say(&format!("{} was lost: {error}", self.role)),
+                    Err(error) => self.common.log.say(&format!("{} was lost: {error}", self.role)),
                 }
                 None
             }
@@ -144,14 +183,29 @@ impl Supervisor {
     }
 }
 
-fn ending(status: ExitStatus) -> String {
+/// How a child ended, for people, and the code that it exited with.
+#[derive(Debug)]
+struct Ending {
+    text: String,
+    code: Option<i32>,
+}
+
+impl Ending {
+    /// These codes are a program's own word that it cannot do what it was told.
+    fn says_why(&self) -> bool {
+        matches!(self.code, Some(1 | 2))
+    }
+}
+
+fn ending(status: ExitStatus) -> Ending {
     use std::os::unix::process::ExitStatusExt as _;
 
-    match (status.code(), status.signal()) {
+    let text = match (status.code(), status.signal()) {
         (Some(code), _) => format!("exited with code {code}"),
         (None, Some(signal)) => format!("was ended by signal {signal}"),
         (None, None) => format!("ended ({status})"),
-    }
+    };
+    Ending { text, code: status.code() }
 }
 
 #[cfg(test)]
@@ -170,6 +224,15 @@ mod tests {
         Spec { program: "/bin/sh".into(), args: vec!["-c".into(), script.into()], env: Vec::new(), inherits: None }
     }
 
+    /// With the log in `folder`; and what comes of a part that fails.
+    fn common(
+        folder: Option<std::path::PathBuf>,
+    ) -> (Common, watch::Receiver<Pids>, mpsc::UnboundedReceiver<DevError>) {
+        let (sender, pids) = watch::channel(Pids::default());
+        let (failed, failures) = mpsc::unbounded_channel();
+        (Common { log: Arc::new(Log::new(folder).expect("log")), pids: sender, failed }, pids, failures)
+    }
+
     async fn next_pid(pids: &mut watch::Receiver<Pids>) -> u32 {
         let last = pids.borrow_and_update().nats;
         timeout(Duration::from_secs(10), pids.wait_for(|pids| pids.nats != last))
@@ -185,9 +248,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_part_that_dies_is_started_again() {
-        let (sender, mut pids) = watch::channel(Pids::default());
-        let log = Arc::new(Log::new(None).expect("log"));
-        let mut part = Part::start(Role::Nats, sh("exec sleep 1000"), Duration::from_secs(5), log, sender);
+        let (common, mut pids, _failures) = common(None);
+        let mut part = Part::start(Role::Nats, sh("exec sleep 1000"), Duration::from_secs(5), common);
         let first = next_pid(&mut pids).await;
         super::super::child::kill_group(first);
         let second = next_pid(&mut pids).await;
@@ -197,14 +259,37 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn one_that_says_why_it_cannot_run_fails_unless_it_was_ready() {
+        let dir = tempfile::tempdir().expect("folder");
+        let go = dir.path().join("go");
+        let script = format!("echo no such option; while [ ! -e {} ]; do read -t 0.01 _; done; exit 2", go.display());
+        let bash = || Spec { program: "/bin/bash".into(), ..sh(&script) };
+        let (common, mut pids, mut failures) = common(Some(dir.path().join("logs")));
+        let mut ready = Part::start(Role::Nats, bash(), Duration::from_secs(5), common.clone());
+        let first = next_pid(&mut pids).await;
+        ready.was_ready();
+        std::fs::write(&go, "").expect("written");
+        assert_ne!(next_pid(&mut pids).await, first);
+        ready.stopped().await;
+        assert!(failures.try_recv().is_err());
+
+        let mut part = Part::start(Role::Nats, bash(), Duration::from_secs(5), common);
+        let failure =
+            timeout(Duration::from_secs(10), failures.recv()).await.expect("in time").expect("kept").to_string();
+        let log = dir.path().join("logs/nats.log");
+        assert!(failure.starts_with("nats exited with code 2 before it was ready"), "{failure}");
+        assert!(failure.contains(&*log.to_string_lossy()) && failure.ends_with("no such option"), "{failure}");
+        part.stopped().await;
+    }
+
+    #[tokio::test]
     async fn one_that_ignores_sigterm_is_killed_with_all_that_it_started() {
         let dir = tempfile::tempdir().expect("folder");
         let file = dir.path().join("child");
         let script =
             format!("trap '' TERM; sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait; wait", file.display());
-        let (sender, mut pids) = watch::channel(Pids::default());
-        let log = Arc::new(Log::new(None).expect("log"));
-        let mut part = Part::start(Role::Nats, sh(&script), Duration::from_millis(200), log, sender);
+        let (common, mut pids, _failures) = common(None);
+        let mut part = Part::start(Role::Nats, sh(&script), Duration::from_millis(200), common);
         let leader = next_pid(&mut pids).await;
         let child: u32 = loop {
             match std::fs::read_to_string(&file) {

@@ -86,8 +86,8 @@ fn table_of(runs: &[Run], paint: Paint) -> Table {
             run.id.as_str().into(),
             Cell::painted(run.status.as_str(), paint.status(run.status)),
             run.calls.made.to_string().into(),
-            run.created_at.to_string().into(),
-            run.ended_at.map_or_else(String::new, |at| at.to_string()).into(),
+            run.created_at.to_millis().into(),
+            run.ended_at.map_or_else(String::new, |at| at.to_millis()).into(),
             run.namespace.as_deref().unwrap_or("").into(),
             labels_text(&run.labels).into(),
         ]);

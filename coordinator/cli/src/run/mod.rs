@@ -1,5 +1,6 @@
 //! `rewind run`.
 
+mod decision;
 mod follow;
 mod journal;
 mod list;
@@ -9,14 +10,14 @@ mod watch;
 
 use std::io::{self, Write as _};
 
-use rewind_model::{Diagnostic, Run, RunId};
+use rewind_model::{Run, RunId};
 
 use crate::{
     args::{RunArgs, RunCommand},
     client::Client,
     error::Error,
     exit::Exit,
-    output::{one_line, printable, write_json},
+    output::write_json,
     server::Server,
 };
 
@@ -59,16 +60,4 @@ async fn cassette(client: &Client, id: &RunId) -> Result<Exit, Error> {
 
 fn path_of(id: &RunId) -> String {
     format!("v1/runs/{id}")
-}
-
-/// `script.ts:line:col CODE message`, and the hint on a line of its own.
-pub(crate) fn diagnostic_text(diagnostic: &Diagnostic) -> String {
-    let Diagnostic { file, line, column, code, message, hint } = diagnostic;
-    let place = format!("{}:{line}:{column} {}", one_line(file), one_line(code));
-    let mut text = format!("{place} {}", printable(message).replace('\n', "\n    "));
-    if let Some(hint) = hint {
-        text.push_str("\n    hint: ");
-        text.push_str(&one_line(hint));
-    }
-    text
 }

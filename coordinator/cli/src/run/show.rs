@@ -2,9 +2,10 @@ use std::{io, time::Duration};
 
 use rewind_model::{Json, Run, RunId};
 
-use super::{diagnostic_text, follow::Follow, path_of};
+use super::{follow::Follow, path_of};
 use crate::{
     client::Client,
+    diagnostic::diagnostic_text,
     error::Error,
     exit::Exit,
     output::{Paint, one_line, printable, write_json},
@@ -44,7 +45,9 @@ pub(super) fn failure(run: &Run) -> String {
     let Some(error) = &run.error else {
         return format!("{} {}", run.id, run.status);
     };
-    let mut text = format!("{} {}: {}: {}", run.id, run.status, one_line(&error.code), printable(&error.message));
+    // The code says already what kind of error it is.
+    let message = error.message.strip_prefix("ToolError: ").unwrap_or(&error.message);
+    let mut text = format!("{} {}: {}: {}", run.id, run.status, one_line(&error.code), printable(message));
     if let Some(tool) = &error.tool {
         text.push_str(&format!("\n  tool {}", one_line(&tool.to_string())));
     }
@@ -65,6 +68,12 @@ fn write_run(run: &Run, paint: Paint, out: &mut dyn io::Write) -> io::Result<()>
     line("status", &paint.status(run.status))?;
     line("toolset", run.toolset.as_str())?;
     line("script", &format!("sha256:{}", run.script))?;
+    if let Some(from) = &run.forked_from {
+        line("forked from", from.as_str())?;
+    }
+    if let Some(parent) = &run.parent {
+        line("parent", &parent.to_string())?;
+    }
     if let Some(namespace) = &run.namespace {
         line("namespace", &one_line(namespace))?;
     }
@@ -72,12 +81,12 @@ fn write_run(run: &Run, paint: Paint, out: &mut dyn io::Write) -> io::Result<()>
         line("label", &one_line(&format!("{key}={value}")))?;
     }
     line("calls", &format!("{} made, {} outstanding, {} parked", run.calls.made, run.calls.outstanding, run.parked))?;
-    line("created", &run.created_at.to_string())?;
+    line("created", &run.created_at.to_millis())?;
     if let Some(started) = run.started_at {
-        line("started", &started.to_string())?;
+        line("started", &started.to_millis())?;
     }
     if let Some(ended) = run.ended_at {
-        line("ended", &ended.to_string())?;
+        line("ended", &ended.to_millis())?;
     }
     for warning in &run.warnings {
         line("warning", &diagnostic_text(warning))?;

@@ -7,10 +7,11 @@ use std::{
 
 use rewind_model::{ForkRun, Json, Run, RunId, RunStatus, StartRun};
 
-use super::{diagnostic_text, follow::Follow, path_of, show};
+use super::{decision::Decisions, follow::Follow, path_of, show};
 use crate::{
-    args::{ForkArgs, StartArgs, parse_json},
+    args::{ForkArgs, StartArgs},
     client::{Answer, Client},
+    diagnostic::{diagnostic_text, name_in_error, name_in_run},
     error::Error,
     exit::Exit,
     input,
@@ -19,16 +20,16 @@ use crate::{
 
 /// How old progress may be that someone looks at.
 const REFRESH: Duration = Duration::from_secs(1);
-const UNWATCHED: Duration = Duration::from_secs(30);
+const UNWATCHED: Duration = Duration::from_secs(5);
 
 pub(super) async fn start(client: &Client, json: bool, args: StartArgs) -> Result<Exit, Error> {
-    let wait = args.wait;
-    let answer = client.post("v1/runs", &body_of(args)?).await?;
-    started(client, json, wait, answer).await
+    let (wait, script) = (args.wait, args.script.clone());
+    let answer = client.post("v1/runs", &body_of(args)?).await;
+    started(client, json, wait, script.as_deref(), answer).await
 }
 
 pub(super) async fn fork(client: &Client, json: bool, args: ForkArgs) -> Result<Exit, Error> {
-    let (wait, path) = (args.wait, format!("{}/fork", path_of(&args.id)));
+    let (wait, path, script) = (args.wait, format!("{}/fork", path_of(&args.id)), args.script.clone());
     let body = ForkRun {
         script: args.script.as_deref().map(input::text_of).transpose()?,
         toolset: args.toolset,
@@ -38,12 +39,19 @@ pub(super) async fn fork(client: &Client, json: bool, args: ForkArgs) -> Result<
         webhook: args.webhook,
         idempotency_key: args.idempotency_key,
     };
-    let answer = client.post(&path, &body).await?;
-    started(client, json, wait, answer).await
+    let answer = client.post(&path, &body).await;
+    started(client, json, wait, script.as_deref(), answer).await
 }
 
-async fn started(client: &Client, json: bool, wait: bool, answer: Answer) -> Result<Exit, Error> {
-    let run: Run = answer.to()?;
+async fn started(
+    client: &Client,
+    json: bool,
+    wait: bool,
+    script: Option<&Path>,
+    answer: Result<Answer, Error>,
+) -> Result<Exit, Error> {
+    let answer = answer.map_err(|error| name_in_error(script, error))?;
+    let run = name_in_run(script, answer.to()?);
     warn(&run)?;
     if !wait {
         if json {
@@ -116,7 +124,7 @@ fn cassette_of(file: &Path) -> Result<(Json, Json), Error> {
         #[serde(default = "Json::null")]
         input: Json,
     }
-    let cassette = parse_json(input::text_of(file)?, &file.display().to_string())?;
+    let cassette = input::json_of_file(file)?;
     let wrong = |error: serde_json::Error| Error::Usage(format!("{} is no cassette: {error}", file.display()));
     let Recorded { input } = cassette.to().map_err(wrong)?;
     Ok((cassette, input))
@@ -132,11 +140,15 @@ fn warn(run: &Run) -> io::Result<()> {
 async fn wait_for(client: &Client, id: &RunId) -> Result<(Run, Answer), Error> {
     let mut progress = Progress::on_terminal();
     let mut follow = Follow::new(client, id);
+    let mut decisions = Decisions::new(client, id);
     progress.show(&format!("{id} queued"));
     loop {
         let (run, answer) = follow.poll(if progress.is_on() { REFRESH } else { UNWATCHED }).await?;
         if run.status.ended() {
             return Ok((run, answer));
+        }
+        for waiting in decisions.new_ones(&run).await? {
+            progress.say(&waiting)?;
         }
         progress.show(&format!("{id} {}", show::state(&run)));
     }

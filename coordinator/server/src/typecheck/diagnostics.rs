@@ -15,6 +15,10 @@ pub(super) fn own(code: &str, line: u32, column: u32, message: impl Into<String>
     Diagnostic { file: SCRIPT.into(), line, column, code: code.into(), message: message.into(), hint: None }
 }
 
+/// What the compiler advises who uses a name of Node.js or of a browser: to change what no script can.
+const ADVICE: [&str; 2] =
+    [" Do you need to install type definitions for ", " Do you need to change your target library?"];
+
 /// Reads `script.ts(3,5): error TS2345: message`, whose further lines are indented.
 pub(super) fn parse(output: &str, toolset: &Toolset) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = Vec::new();
@@ -30,6 +34,9 @@ pub(super) fn parse(output: &str, toolset: &Toolset) -> Vec<Diagnostic> {
         }
     }
     for diagnostic in &mut found {
+        if let Some(at) = ADVICE.iter().filter_map(|advice| diagnostic.message.find(advice)).min() {
+            diagnostic.message.truncate(at);
+        }
         cut(&mut diagnostic.message);
         diagnostic.hint = hint(diagnostic, toolset);
     }
@@ -138,6 +145,16 @@ mod tests {
         assert!(
             hint("TS2307", "Cannot find module 'fs' or its corresponding type declarations.").contains("rewind:tools")
         );
+    }
+
+    #[test]
+    fn nobody_is_sent_to_install_what_scripts_cannot_have() {
+        let output = "script.ts(1,1): error TS2591: Cannot find name 'process'. Do you need to install type definitions for node? Try `npm i --save-dev @types/node` and then add 'node' to the types field in your tsconfig.\n";
+        let found = &parse(output, &toolset())[0];
+        assert_eq!(found.message, "Cannot find name 'process'.");
+        assert!(found.hint.as_ref().is_some_and(|hint| hint.contains("no Node.js")), "{found:?}");
+        let output = "script.ts(1,1): error TS2584: Cannot find name 'document'. Do you need to change your target library? Try changing the 'lib' compiler option to include 'dom'.\n";
+        assert_eq!(parse(output, &toolset())[0].message, "Cannot find name 'document'.");
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use rewind_bus::event::EndpointId;
 use rewind_model::{DeadDelivery, EventId, Page, ProblemCode, Resent};
 
-use crate::{app::App, query::Query, refusal::Refusal};
+use crate::{app::App, path::Path, query::Query, refusal::Refusal};
 
 const DEFAULT_LIMIT: usize = 50;
 const LARGEST_LIMIT: usize = 200;

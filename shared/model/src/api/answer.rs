@@ -29,4 +29,14 @@ pub struct Problem {
     /// Of a rejected script.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub diagnostics: Vec<Diagnostic>,
+    /// Of a rejected script, too: what would not have kept it from running.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Diagnostic>,
+}
+
+impl Problem {
+    /// The name of what it is about, the last part of its `type`.
+    pub fn slug(&self) -> &str {
+        self.kind.rsplit('/').next().unwrap_or_default()
+    }
 }

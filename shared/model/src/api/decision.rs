@@ -38,6 +38,9 @@ pub struct ParkedCall {
     pub key: Key,
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub tool: ToolName,
+    /// The end user for whom its run acts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// JSON, cut to 8 KiB for display: bytes and digest of the whole are beside it.
     pub arguments: Excerpt,
     /// `approval`, or `schema_changed`: it does not match what its tool is by now; `detail` says how.

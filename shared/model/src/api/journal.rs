@@ -14,7 +14,8 @@ pub struct JournalCall {
     pub tool: String,
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub key: Key,
-    /// `pending`, `ok`, or the code of its `ToolError`.
+    /// `ok`, or the code of its `ToolError`. Before its end: `pending`, `parked`, `deferred` (its host tool answers
+    /// later), `no_worker` (no worker of its host tool is there); `abandoned` when its run ended before it.
     pub status: String,
     /// The run that the call of a workflow is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,6 +106,10 @@ pub struct Journal {
     pub items: Vec<JournalCall>,
     pub logs: Vec<LogLine>,
     pub adoptions: Vec<Adoption>,
+    /// The run that this one was forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub forked_from: Option<RunId>,
     /// Of a fork: where it does something else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diverged: Option<Diverged>,

@@ -39,7 +39,7 @@ pub struct StartRun {
     pub webhook: Option<String>,
     /// A document of `GET /v1/runs/{id}/cassette`: no tool is called; each call gets the outcome of the same call
     /// there, or a `ToolError` with the code `not_recorded`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Value>))]
     pub cassette: Option<Json>,
     /// No tool is called: the run ends when the script needs the result of a call, and its own result is
@@ -200,7 +200,7 @@ pub struct CallCounts {
     pub outstanding: u32,
 }
 
-/// `null` is a result, and not the same as none.
+/// `null` is a value, and not the same as none.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(deserializer).map(Some)
 }
