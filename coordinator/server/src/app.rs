@@ -17,7 +17,7 @@ use rewind_bus::{
 };
 use rewind_model::ProblemCode;
 use rewind_secrets::{ApiKey, Secret};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument;
@@ -45,6 +45,8 @@ use crate::{
 /// Requests that are under way when the process is told to stop have this long.
 const GRACE: Duration = Duration::from_secs(10);
 
+const HISTORIES: usize = 2;
+
 /// What every handler works with.
 #[derive(Debug)]
 pub(crate) struct App {
@@ -55,6 +57,9 @@ pub(crate) struct App {
     pub(crate) projection: Projection,
     pub(crate) cluster: Cluster,
     pub(crate) webhooks: Webhooks,
+    /// One for each history or cassette that is in memory: they are of 64 MiB at most, and some times that while
+    /// they are read and written.
+    pub(crate) histories: Semaphore,
     /// Whether toolsets may name commands as MCP servers.
     pub(crate) allow_stdio: bool,
     /// Work that goes on after the request that began it.
@@ -81,6 +86,7 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
         projection: Projection::default(),
         cluster: Cluster::default(),
         webhooks,
+        histories: Semaphore::new(HISTORIES),
         allow_stdio: config.allow_stdio,
         tasks: TaskTracker::new(),
         stopping: stopping.clone(),

@@ -63,6 +63,7 @@ pub(crate) async fn fork(
         content_type = "application/json")))]
 pub(crate) async fn cassette(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Response, Refusal> {
     let id = parse_run(&id)?;
+    let _place = app.histories.acquire().await;
     let Source { spec, clock, mut history } = source(&app, &id).await?;
     let mut left = LARGEST as u64;
     for payload in history.payloads_mut() {
@@ -89,6 +90,7 @@ async fn start(app: &App, from: &RunId, request: ForkRun, headers: &HeaderMap) -
         }
     }
     check_webhook(app, request.webhook.as_deref())?;
+    let _place = app.histories.acquire().await;
     let Source { spec, clock, mut history } = source(app, from).await?;
     let toolset = request.toolset.unwrap_or(spec.toolset);
     let pinned = app.registry.get(&app.store, &toolset).await?;

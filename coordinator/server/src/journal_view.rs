@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, TryStreamExt};
-use rewind_bus::journal::Stored;
+use rewind_bus::{BusError, journal::Stored};
 use rewind_model::{
     Adoption, CallEvent, Diverged, Excerpt, Journal, JournalCall, Json, Key, LogLine, Outcome, Payload, RunId, Seq,
     Timestamp, ToolFailure,
@@ -64,8 +64,12 @@ async fn fill_in(app: &App, journal: &mut Journal) -> Result<(), Refusal> {
     let missing = excerpts.filter(|excerpt| excerpt.text.is_empty() && excerpt.bytes > 0);
     futures::stream::iter(missing.map(Ok))
         .try_for_each_concurrent(AT_ONCE, |excerpt| async move {
-            let head = app.store.ask(|bus| bus.blob_head(excerpt.sha256, EXCERPT)).await?;
-            excerpt.text = beginning(&String::from_utf8_lossy(&head), EXCERPT);
+            match app.store.attempt(|bus| bus.blob_head(excerpt.sha256, EXCERPT)).await? {
+                Ok(head) => excerpt.text = beginning(&String::from_utf8_lossy(&head), EXCERPT),
+                // One that is gone takes nothing else along.
+                Err(BusError::BlobMissing(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
             Ok(())
         })
         .await

@@ -126,6 +126,7 @@ pub(crate) async fn create(
 
 /// What a run on a cassette, or a plan, begins with.
 async fn past(app: &App, request: &StartRun, run: &RunId, now: Timestamp) -> Result<Option<Past>, Refusal> {
+    let _place = if request.cassette.is_some() { Some(app.histories.acquire().await) } else { None };
     let (history, clock) = match &request.cassette {
         Some(json) => {
             let wrong = |why: String| Refusal::invalid(format!("cassette: {why}"));
