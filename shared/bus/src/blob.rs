@@ -2,59 +2,38 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::object_store::InfoErrorKind;
 use rewind_model::{Digest, Json, Payload, RunId};
 
-use crate::{Bus, BusError, error::unavailable, names};
+use crate::{Bus, BusError};
 
 /// How often, and for how long, a blob that is missing is waited for.
 const MISSED: usize = 3;
 const PUT_BACK: Duration = Duration::from_millis(500);
 
+/// How often a blob is read that is not what it is called.
+const READ: usize = 3;
+
 impl Bus {
-    /// Stores `bytes` under their digest, unless they are there already. Its use has been noted.
-    pub(crate) async fn put_blob(&self, digest: Digest, bytes: &[u8]) -> Result<(), BusError> {
-        let store = self.jetstream.get_object_store(names::BLOBS).await.map_err(unavailable("open the blob store"))?;
-        if store.info(digest.to_string()).await.is_err() {
-            let mut reader = bytes;
-            store.put(digest.to_string().as_str(), &mut reader).await.map_err(unavailable("store a blob"))?;
-        }
-        Ok(())
-    }
-
     /// # Errors
-    /// When NATS does not answer, or there is no such blob.
+    /// When NATS does not answer, or there is no such blob, or not all of it.
     pub async fn get_blob(&self, digest: Digest) -> Result<Vec<u8>, BusError> {
-        let bytes = self.read_blob(digest, usize::MAX).await?;
-        // The same blob stored again at this moment can cut a read short.
-        if Digest::of(&bytes) == digest { Ok(bytes) } else { Err(unavailable("read a blob")("it changed while read")) }
+        for _ in 0..READ {
+            let bytes = self.read_blob(digest, usize::MAX).await?;
+            // The same blob stored again at this moment can cut a read short.
+            if Digest::of(&bytes) == digest {
+                return Ok(bytes);
+            }
+        }
+        Err(BusError::BlobMissing(digest))
     }
 
-    /// The blob's chunks, until there are `limit` bytes. One request a chunk: the client's own way makes a
-    /// consumer for each read, which stays with the server for a while, and a stream has 1,000 at most.
     async fn read_blob(&self, digest: Digest, limit: usize) -> Result<Vec<u8>, BusError> {
-        let store = self.jetstream.get_object_store(names::BLOBS).await.map_err(unavailable("open the blob store"))?;
-        let info = match store.info(digest.to_string()).await {
-            Ok(info) => info,
-            Err(error) if error.kind() == InfoErrorKind::NotFound => return Err(BusError::BlobMissing(digest)),
-            Err(error) => return Err(unavailable("read a blob")(error)),
-        };
-        let stream = format!("OBJ_{}", names::BLOBS);
-        let stream = self.jetstream.get_stream_no_info(&stream).await.map_err(unavailable("read a blob"))?;
-        let subject = format!("$O.{}.C.{}", names::BLOBS, info.nuid);
-        let mut bytes = Vec::with_capacity(info.size.min(limit));
-        let mut next = 1;
-        for _ in 0..info.chunks {
-            if bytes.len() >= limit {
-                break;
-            }
-            let request = stream.raw_message_builder().sequence(next).next_by_subject(subject.as_str());
-            let chunk = request.send().await.map_err(unavailable("read a blob"))?;
-            next = chunk.sequence + 1;
-            bytes.extend_from_slice(&chunk.payload);
+        let info = self.object(digest).await?.and_then(|object| object.info);
+        let missing = BusError::BlobMissing(digest);
+        match info {
+            Some(info) => self.chunks(&info, limit).await?.ok_or(missing),
+            None => Err(missing),
         }
-        bytes.truncate(limit);
-        Ok(bytes)
     }
 
     /// How many bytes a blob has, whatever who names it says.
@@ -62,12 +41,8 @@ impl Bus {
     /// # Errors
     /// As [`Bus::get_blob`].
     pub async fn blob_size(&self, digest: Digest) -> Result<u64, BusError> {
-        let store = self.jetstream.get_object_store(names::BLOBS).await.map_err(unavailable("open the blob store"))?;
-        match store.info(digest.to_string()).await {
-            Ok(info) => Ok(info.size as u64),
-            Err(error) if error.kind() == InfoErrorKind::NotFound => Err(BusError::BlobMissing(digest)),
-            Err(error) => Err(unavailable("read a blob")(error)),
-        }
+        let info = self.object(digest).await?.and_then(|object| object.info);
+        info.map(|info| info.size as u64).ok_or(BusError::BlobMissing(digest))
     }
 
     /// The first bytes of a blob, at most `limit`; the rest is not read, so they are not checked

@@ -18,6 +18,7 @@ pub mod host;
 pub mod journal;
 pub mod key;
 pub mod names;
+mod object;
 mod observed;
 mod publish;
 mod purge;

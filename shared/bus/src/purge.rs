@@ -3,7 +3,6 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use async_nats::jetstream::kv;
-use base64::{Engine, engine::general_purpose::URL_SAFE};
 use futures::{Stream, StreamExt, TryStreamExt};
 use rewind_model::{Digest, RunId, Timestamp};
 use rewind_run::{History, Record};
@@ -58,13 +57,19 @@ impl Bus {
     /// # Errors
     /// When NATS does not answer.
     pub async fn traces_of(&self, run: &RunId) -> Result<Vec<String>, BusError> {
+        self.subjects_with(run.as_str()).await
+    }
+
+    /// Every subject of every stream that has `part` in it.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn subjects_with(&self, part: &str) -> Result<Vec<String>, BusError> {
         let mut names = self.jetstream.stream_names();
         let mut traces = Vec::new();
         while let Some(name) = names.try_next().await.map_err(unavailable("list streams"))? {
             let subjects = self.subjects(&name, ">").await?;
-            traces.extend(
-                subjects.into_iter().map(|(subject, _)| subject).filter(|subject| subject.contains(run.as_str())),
-            );
+            traces.extend(subjects.into_iter().map(|(subject, _)| subject).filter(|subject| subject.contains(part)));
         }
         Ok(traces)
     }
@@ -98,18 +103,6 @@ impl Bus {
             }
         }
         Ok(blobs)
-    }
-
-    /// Removes a blob, and the store's own note that it has removed it.
-    pub(crate) async fn remove_blob(&self, digest: Digest) -> Result<(), BusError> {
-        let store = self.jetstream.get_object_store(names::BLOBS).await.map_err(unavailable("remove a blob"))?;
-        let name = digest.to_string();
-        if let Ok(info) = store.info(&name).await {
-            let stream = format!("OBJ_{}", names::BLOBS);
-            self.purge_subject(&stream, &format!("$O.{}.C.{}", names::BLOBS, info.nuid)).await?;
-            self.purge_subject(&stream, &format!("$O.{}.M.{}", names::BLOBS, URL_SAFE.encode(&name))).await?;
-        }
-        Ok(())
     }
 
     pub(crate) async fn purge_subject(&self, stream: &str, filter: &str) -> Result<(), BusError> {

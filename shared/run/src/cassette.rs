@@ -1,6 +1,6 @@
 //! A run's calls and what became of them, as a document that people read, compare and keep beside their tests.
 
-use rewind_model::{Digest, Json, Outcome, Payload, RunId, Seq, Timestamp, ToolFailure, ToolName, ToolsetId};
+use rewind_model::{Digest, Json, Limits, Outcome, Payload, RunId, Seq, Timestamp, ToolFailure, ToolName, ToolsetId};
 use serde::{Deserialize, Serialize};
 
 use crate::{Call, Clock, History, Made, PastCall, PastOutcome, Taken, Terms};
@@ -135,6 +135,9 @@ impl CassetteCall {
     fn past(self) -> Result<PastCall, CassetteError> {
         let seq = self.seq;
         let wrong = |why| Err(CassetteError::Call { seq, why });
+        if self.arguments.as_ref().is_some_and(|arguments| arguments.depth() > Limits::DEFAULT.result_depth) {
+            return wrong("its `arguments` are nested more deeply than a script can make them");
+        }
         let made = match (self.tool, self.arguments, self.refused, self.sleep_until) {
             (Some(tool), Some(arguments), None, None) => Made::Call(Call::Tool {
                 tool,
@@ -148,6 +151,9 @@ impl CassetteCall {
             (None, None, None, Some(until)) => Made::Call(Call::Sleep { until, origin: None }),
             _ => return wrong("it is a `tool` with `arguments`, a `tool` with `refused`, or a `sleep_until`"),
         };
+        if self.result.as_ref().is_some_and(|result| result.depth() > Limits::DEFAULT.result_depth) {
+            return wrong("its `result` is nested more deeply than a result may be");
+        }
         let taken = match (self.result, self.error, &made) {
             (None, None, Made::Call(Call::Sleep { .. })) => Some(Taken::Slept),
             (_, _, Made::Call(Call::Sleep { .. })) => return wrong("a sleep has no `result` and no `error`"),

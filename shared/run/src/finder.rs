@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use rewind_model::{Seq, Timestamp};
+use rewind_model::{ErrorCode, Outcome, Seq, Timestamp};
 
 use crate::{
-    Call, History, Made, NewCall, Origin, Run,
+    Call, History, Made, NewCall, Origin, Run, Taken,
     history::outcome_unknown,
     identity::{same_but_for_order, same_but_for_raw},
 };
@@ -48,6 +48,14 @@ impl<'a> Finder<'a> {
             return Found::default();
         }
         let Some(past) = self.history.calls.get(&new.seq) else { return Found::default() };
+        if let (Made::Refused { .. }, Some(Taken::Outcome(Outcome::Err(failure)))) =
+            (&past.made, past.outcome.as_ref().map(|outcome| &outcome.taken))
+            && failure.code == ErrorCode::OutcomeUnknown
+            && past.made.is(&new.call)
+        {
+            new.refused = new.refused.take().or_else(|| Some(failure.clone()));
+        }
+        let refused = new.refused.is_some();
         let is = past.made.is(&new.call) || same_but_for_order(&past.made, &new.call);
         let same = is && matches!(past.made, Made::Refused { .. }) == refused;
         if !same {

@@ -82,8 +82,16 @@ pub(crate) fn same_but_for_raw(made: &Made, now: &Call) -> bool {
     }
 }
 
+/// Levels of nesting in arguments that a script can call a tool with, and some.
+const DEEPEST: usize = 128;
+
+/// `None` for what no script can have as arguments.
+///
 /// Members sorted, no blanks, numbers as they are written: 1.0 is not 1, and what no double can hold is kept.
 fn canonical(json: &Json) -> Option<String> {
+    if json.depth() > DEEPEST {
+        return None;
+    }
     let mut text = String::with_capacity(json.len());
     write(serde_json::from_str(json.as_str()).ok()?, &mut text).ok()?;
     Some(text)

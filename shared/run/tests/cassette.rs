@@ -410,3 +410,26 @@ fn the_largest_order_and_the_longest_failure_are_taken() {
         assert!(failure.message.len() < 100_000 && failure.details.is_none(), "{} bytes", failure.message.len());
     }
 }
+
+/// Deeper than a script can make it, and than a stack is.
+#[test]
+fn what_is_nested_without_end_is_refused() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    for member in ["arguments", "result"] {
+        let other = if member == "arguments" { r#""result": 1"# } else { r#""arguments": 1"# };
+        let text = format!(
+            r#"{{"rewind_cassette": 1, "run": "{}", "toolset": "{}", "clock": {{"seed": "{}", "started": "2026-01-01T00:00:00Z"}},
+              "calls": [{{"seq": 1, "tool": "a.x", "order": 0, "at": "2026-01-01T00:00:00Z", {other}, "{member}": {deep}}}]}}"#,
+            fixtures::run_id(),
+            fixtures::spec().toolset,
+            fixtures::run_id(),
+        );
+        let refused = serde_json::from_str::<Cassette>(&text).map(Cassette::history);
+        let refused = refused.map_or_else(|error| error.to_string(), |read| read.expect_err("refused").to_string());
+        assert!(refused.contains("nested") || refused.contains("recursion"), "{refused}");
+    }
+    // As a document of an older build may have it.
+    let history = recorded(&[(named("a.x", &deep), Some((0, "1")))]);
+    let got = gets(&mut run(), &history, vec![named("a.x", "2")]);
+    assert!(message(&got[0].2).contains("not recorded"), "{got:?}");
+}

@@ -520,3 +520,23 @@ fn outcomes_are_taken_in_the_turns_of_the_source() {
     step(&mut run, at(903), Input::Script(turn, Some(&history)));
     assert_eq!(seqs(&step(&mut run, at(904), Input::Take(&history))), [1, 3]);
 }
+
+/// What a fork was told of such a call, its own fork is told, and it parts nowhere.
+#[test]
+fn an_unknown_outcome_is_handed_on() {
+    let form = |raw: bool| match once("bank") {
+        Call::Tool { tool, arguments, terms, .. } => Call::Tool { tool, arguments, raw, terms, origin: None },
+        Call::Sleep { .. } => panic!("a tool"),
+    };
+    let history = history_of(&source(vec![called(2, 1, form(false)), completed(5, 1)]));
+    let spec = forked(at(900)).spec().expect("created").clone();
+    let mut records = vec![Record::Created { at: at(900), spec: Box::new(spec) }, adopted(1)];
+    records.extend(forked(at(900)).decide(at(901), Input::Script(script(vec![form(true)]), Some(&history))));
+    let again = History::of_run(fixtures::run_id(), &records, Some(&history)).expect("legal");
+    for raw in [true, false] {
+        let mut run = forked(at(950));
+        let records = step(&mut run, at(951), Input::Script(script(vec![form(raw)]), Some(&again)));
+        assert!(diverged(&records).is_empty() && run.pending().is_empty(), "{records:?}");
+        assert!(matches!(&records[0], Record::Refused { failure, .. } if failure.code == ErrorCode::OutcomeUnknown));
+    }
+}

@@ -25,6 +25,9 @@ struct OfTool {
     output_digest: OnceLock<Option<Digest>>,
 }
 
+/// serde_json takes an object with such a member for what the member's text says.
+const PRIVATE: &str = "$serde_json::private::";
+
 impl Tools {
     pub fn new(toolset: Toolset, validators: Arc<Validators>) -> Self {
         let workflows = toolset.workflows.keys().map(|name| ToolName::new(Toolset::WORKFLOWS, name));
@@ -84,6 +87,10 @@ impl Tools {
                 format!("{tool} is not a tool of this run's toolset"),
             ));
         };
+        if arguments.as_str().contains(PRIVATE) {
+            let message = format!("{tool}: no member of its arguments may be called `{PRIVATE}…`");
+            return Some(ToolFailure::new(ErrorCode::InvalidArguments, message));
+        }
         let built = &self.of_tools.get(tool)?.input;
         let validator = built.get_or_init(|| build(tool, input?, &self.validators));
         let violations = validator.as_ref()?.validate_json(arguments.as_str()).err()?;
@@ -120,4 +127,25 @@ fn build(tool: &ToolName, schema: &serde_json::Value, validators: &Validators) -
 
 fn list(violations: &[Violation]) -> String {
     violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use rewind_model::Limits;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_is_not_taken_for_what_one_of_its_members_says() {
+        let tool = json!({"input_schema": {"type": "object"}, "policy": Policy::default()});
+        let toolset = json!({"v": 1, "host_tools": {"pay": tool}});
+        let toolset: Toolset = serde_json::from_value(toolset).expect("a toolset");
+        let tools = Tools::new(toolset, Arc::new(Validators::new(Limits::DEFAULT)));
+        let refused = |arguments: &str| {
+            tools.refusal(&ToolName::new("host", "pay"), &Json::parse(arguments).expect("JSON")).is_some()
+        };
+        assert!(!refused(r#"{"cents": 5}"#));
+        assert!(refused(r#"{"cents": {"$serde_json::private::RawValue": "5"}}"#));
+    }
 }

@@ -226,3 +226,20 @@ async fn an_answer_to_a_run_that_was_purged_is_stored_nowhere() {
     answers.complete(&token, &"x".repeat(400_000)).await.expect("nothing is wrong with it");
     assert_eq!(bus.traces_of(&id).await.expect("listed"), [format!("$KV.REWIND_PURGED.{id}")]);
 }
+
+/// Whoever stores them: one of them remains, and when the last run is purged nothing does.
+#[tokio::test]
+async fn equal_blobs_that_are_stored_at_once_are_one() {
+    let nats = Nats::start().await;
+    let bus = nats.bus().await;
+    let runs: Vec<RunId> = (0..8_u8).map(|n| RunId::of_bytes(&[n])).collect();
+    let bytes = "x".repeat(700_000).into_bytes();
+    let stored = futures::future::join_all(runs.iter().map(|run| bus.put_blob_of(run, &bytes))).await;
+    let digest = stored.into_iter().map(|stored| stored.expect("stored")).next_back().expect("eight");
+    assert_eq!(bus.subjects_with("$O.").await.expect("listed").len(), 2, "chunks, and what is said of them");
+    for run in &runs {
+        assert_eq!(bus.get_blob(digest).await.expect("it is there"), bytes);
+        bus.purge_run(run).await.expect("purged");
+    }
+    assert_eq!(bus.subjects_with("$O.").await.expect("listed"), [""; 0]);
+}
