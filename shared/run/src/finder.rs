@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rewind_model::{ErrorCode, Outcome, Seq, Timestamp};
 
 use crate::{
-    Call, History, Made, NewCall, Origin, Run, Taken,
+    Call, History, Made, NewCall, Origin, PastCall, Run, Taken,
     history::outcome_unknown,
     identity::{same_but_for_order, same_but_for_raw},
 };
@@ -39,6 +39,7 @@ impl<'a> Finder<'a> {
 
     /// Marks the call with its origin.
     pub(crate) fn find(&mut self, new: &mut NewCall, script_time: Timestamp) -> Found {
+        self.hand_on_unknown(new);
         let refused = new.refused.is_some();
         if !self.fork {
             if refused {
@@ -48,14 +49,6 @@ impl<'a> Finder<'a> {
             return Found::default();
         }
         let Some(past) = self.history.calls.get(&new.seq) else { return Found::default() };
-        if let (Made::Refused { .. }, Some(Taken::Outcome(Outcome::Err(failure)))) =
-            (&past.made, past.outcome.as_ref().map(|outcome| &outcome.taken))
-            && failure.code == ErrorCode::OutcomeUnknown
-            && past.made.is(&new.call)
-        {
-            new.refused = new.refused.take().or_else(|| Some(failure.clone()));
-        }
-        let refused = new.refused.is_some();
         let is = past.made.is(&new.call) || same_but_for_order(&past.made, &new.call);
         let same = is && matches!(past.made, Made::Refused { .. }) == refused;
         if !same {
@@ -77,6 +70,21 @@ impl<'a> Finder<'a> {
             new.call.set_origin(Some(Origin::Past(new.seq)));
         }
         Found { differs: None, then }
+    }
+
+    /// A call that was refused there since nobody knows what became of it is refused here.
+    fn hand_on_unknown(&self, new: &mut NewCall) {
+        let Some(PastCall { made: made @ Made::Refused { .. }, outcome: Some(outcome) }) =
+            self.history.calls.get(&new.seq)
+        else {
+            return;
+        };
+        if let Taken::Outcome(Outcome::Err(failure)) = &outcome.taken
+            && failure.code == ErrorCode::OutcomeUnknown
+            && made.is(&new.call)
+        {
+            new.refused = new.refused.take().or_else(|| Some(failure.clone()));
+        }
     }
 
     /// When the script was told so there, if it was.

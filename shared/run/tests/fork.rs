@@ -539,4 +539,9 @@ fn an_unknown_outcome_is_handed_on() {
         assert!(diverged(&records).is_empty() && run.pending().is_empty(), "{records:?}");
         assert!(matches!(&records[0], Record::Refused { failure, .. } if failure.code == ErrorCode::OutcomeUnknown));
     }
+    // On a cassette of it as well.
+    let spec = Spec { past: Some(fixtures::past(at(0), None)), ..fixtures::spec() };
+    let mut run = fixtures::folded(Limits::DEFAULT, &[fixtures::created_of(spec), adopted(1)]);
+    let records = step(&mut run, at(951), Input::Script(script(vec![form(true)]), Some(&again)));
+    assert!(matches!(&records[0], Record::Refused { failure, .. } if failure.code == ErrorCode::OutcomeUnknown));
 }
