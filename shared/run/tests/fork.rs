@@ -149,7 +149,9 @@ proptest! {
         let cut_of_fork = boundaries[cuts[1].index(boundaries.len())];
         let records = &life.records()[..cut_of_fork];
         let again = History::of_run(fixtures::run_id(), records, Some(&history)).expect("legal");
-        let (of_source, of_fork) = (outcomes(&history), outcomes(&again));
+        let (of_source, mut of_fork) = (outcomes(&history), outcomes(&again));
+        // In the middle of a turn, the source itself had yet to learn which of its calls would be refused.
+        of_fork.retain(|(seq, ..)| history.calls.contains_key(seq));
         for ((seq, _, value), (seq_now, _, value_now)) in of_source.iter().zip(&of_fork) {
             prop_assert_eq!((seq, value), (seq_now, value_now), "what it would have taken, in the order of the source");
         }
