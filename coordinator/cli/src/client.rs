@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::{Method, RequestBuilder, Response, StatusCode, header, redirect};
-use rewind_model::Problem;
+use rewind_model::{Page, Problem};
 use serde::{Serialize, de::DeserializeOwned};
 use url::Url;
 
@@ -51,6 +51,26 @@ impl Client {
     /// When the server cannot be reached or refuses.
     pub(crate) async fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Answer, Error> {
         self.send(self.request(Method::GET, path, query)?, ANSWER).await
+    }
+
+    /// All items of a list, page after page.
+    ///
+    /// # Errors
+    /// When the server cannot be reached or refuses.
+    pub(crate) async fn list<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<Page<T>, Error> {
+        let mut all = Page { items: Vec::new(), next_cursor: None };
+        loop {
+            let cursor = all.next_cursor.take();
+            let query: Vec<_> =
+                query.iter().copied().chain(cursor.iter().map(|cursor| ("cursor", &**cursor))).collect();
+            let page: Page<T> = self.get(path, &query).await?.to()?;
+            all.items.extend(page.items);
+            // The same cursor again would make this go on for ever.
+            if page.next_cursor.is_none() || page.next_cursor == cursor {
+                return Ok(all);
+            }
+            all.next_cursor = page.next_cursor;
+        }
     }
 
     /// A request that the server answers when something has happened, or after `wait`.

@@ -26,21 +26,8 @@ pub(crate) async fn run(args: ParkedArgs) -> Result<Exit, Error> {
 }
 
 async fn list(client: &Client, args: &ClientArgs, namespace: Option<&str>) -> Result<Exit, Error> {
-    let mut all: Page<ParkedCall> = Page { items: Vec::new(), next_cursor: None };
-    loop {
-        let cursor = all.next_cursor.take();
-        let query: Vec<_> = [("namespace", namespace), ("cursor", cursor.as_deref())]
-            .into_iter()
-            .filter_map(|(key, value)| Some((key, value?)))
-            .collect();
-        let page: Page<ParkedCall> = client.get("v1/parked", &query).await?.to()?;
-        all.items.extend(page.items);
-        // The same cursor again would make this go on for ever.
-        if page.next_cursor.is_none() || page.next_cursor == cursor {
-            break;
-        }
-        all.next_cursor = page.next_cursor;
-    }
+    let query: Vec<_> = namespace.iter().map(|namespace| ("namespace", *namespace)).collect();
+    let all: Page<ParkedCall> = client.list("v1/parked", &query).await?;
     if args.json {
         write_json(&serde_json::to_string(&all).map_err(io::Error::from)?)?;
         return Ok(Exit::Done);

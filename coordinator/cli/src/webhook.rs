@@ -22,18 +22,7 @@ pub(crate) async fn run(args: WebhookArgs) -> Result<Exit, Error> {
 }
 
 async fn dead(client: &Client, args: &ClientArgs) -> Result<Exit, Error> {
-    let mut all: Page<DeadDelivery> = Page { items: Vec::new(), next_cursor: None };
-    loop {
-        let cursor = all.next_cursor.take();
-        let query: Vec<_> = cursor.iter().map(|cursor| ("cursor", cursor.as_str())).collect();
-        let page: Page<DeadDelivery> = client.get("v1/webhooks/dead", &query).await?.to()?;
-        all.items.extend(page.items);
-        // The same cursor again would make this go on for ever.
-        if page.next_cursor.is_none() || page.next_cursor == cursor {
-            break;
-        }
-        all.next_cursor = page.next_cursor;
-    }
+    let all: Page<DeadDelivery> = client.list("v1/webhooks/dead", &[]).await?;
     if args.json {
         write_json(&serde_json::to_string(&all).map_err(io::Error::from)?)?;
         return Ok(Exit::Done);

@@ -104,7 +104,7 @@ pub(crate) fn request_digest(request: &StartRun) -> Digest {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use rewind_model::{Json, ToolsetId};
@@ -117,7 +117,7 @@ mod tests {
         assert!(check_key(Some("")).is_err() && check_key(Some(&"x".repeat(257))).is_err());
     }
 
-    fn request() -> StartRun {
+    pub(crate) fn request() -> StartRun {
         StartRun {
             toolset: ToolsetId::of_bytes(b"t"),
             script: Some("s".into()),

@@ -272,22 +272,7 @@ mod tests {
     use rewind_model::Json;
 
     use super::*;
-
-    fn request() -> StartRun {
-        StartRun {
-            toolset: ToolsetId::of_bytes(b"t"),
-            script: Some("s".into()),
-            workflow: None,
-            deadline: None,
-            input: Json::null(),
-            namespace: None,
-            labels: BTreeMap::new(),
-            idempotency_key: Some("k".into()),
-            webhook: None,
-            cassette: None,
-            plan: false,
-        }
-    }
+    use crate::idempotency::tests::request;
 
     #[test]
     fn what_travels_in_headers_is_bounded() {

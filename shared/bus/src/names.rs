@@ -86,6 +86,10 @@ pub fn blob_refs_of(run: &RunId) -> String {
 pub fn bucket_stream(bucket: &str) -> String {
     format!("KV_{bucket}")
 }
+/// The stream behind a bucket of objects (NATS' ADR-20).
+pub fn objects_stream(bucket: &str) -> String {
+    format!("OBJ_{bucket}")
+}
 /// The subject of a key in that stream.
 pub fn bucket_subject(bucket: &str, key: &str) -> String {
     format!("$KV.{bucket}.{key}")

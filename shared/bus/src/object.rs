@@ -43,8 +43,10 @@ fn chunks_subject(nuid: &str) -> String {
 
 impl Bus {
     async fn blobs(&self) -> Result<Stream<()>, BusError> {
-        let stream = format!("OBJ_{}", names::BLOBS);
-        self.jetstream.get_stream_no_info(&stream).await.map_err(unavailable("open the blob store"))
+        self.jetstream
+            .get_stream_no_info(names::objects_stream(names::BLOBS))
+            .await
+            .map_err(unavailable("open the blob store"))
     }
 
     pub(crate) async fn object(&self, digest: Digest) -> Result<Option<Object>, BusError> {
@@ -136,7 +138,7 @@ impl Bus {
     }
 
     async fn purge_chunks(&self, nuid: &str) -> Result<(), BusError> {
-        self.purge_subject(&format!("OBJ_{}", names::BLOBS), &chunks_subject(nuid)).await
+        self.purge_subject(&names::objects_stream(names::BLOBS), &chunks_subject(nuid)).await
     }
 
     /// Removes a blob, and the store's own note that it has removed it.
@@ -145,6 +147,6 @@ impl Bus {
         if let Some(info) = object.info {
             self.purge_chunks(&info.nuid).await?;
         }
-        self.purge_subject(&format!("OBJ_{}", names::BLOBS), &info_subject(digest)).await
+        self.purge_subject(&names::objects_stream(names::BLOBS), &info_subject(digest)).await
     }
 }
